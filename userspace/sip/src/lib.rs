@@ -1,0 +1,19 @@
+//! Signalling without IO: bytes and time come in, bytes and the next deadline go out.
+//!
+//! [`message`] indexes a datagram without copying it, [`scan`] reads what a proxy must read of a
+//! header, [`edit`] writes a changed copy, [`respond`] makes an answer, [`transaction`] holds the
+//! state machines of RFC 3261 section 17 (with RFC 6026).
+#![no_std]
+#![forbid(unsafe_code)]
+
+extern crate alloc;
+
+pub mod branch;
+pub mod edit;
+pub mod message;
+pub mod respond;
+pub mod scan;
+pub mod transaction;
+
+pub use edit::Edits;
+pub use message::{HeaderName, Message, Method, Span, StartLine};

@@ -1,0 +1,361 @@
+//! A SIP message as an index over its bytes (RFC 3261 section 7 and 25).
+//!
+//! [`Message::parse`] finds the start line, the headers and the body. It reads no header value: that
+//! is left to [`crate::scan`], for the headers that are needed.
+
+use arrayvec::ArrayVec;
+use core::ops::Range;
+
+/// Most header lines of a message; more are refused.
+pub const MAX_HEADERS: usize = 128;
+
+/// A range of bytes of the message.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Span {
+    /// First byte.
+    pub start: u32,
+    /// One past the last byte.
+    pub end: u32,
+}
+
+impl Span {
+    /// A span from byte offsets.
+    pub fn new(start: usize, end: usize) -> Self {
+        Self { start: start as u32, end: end as u32 }
+    }
+
+    /// As a range for slicing.
+    pub fn range(self) -> Range<usize> {
+        self.start as usize..self.end as usize
+    }
+}
+
+/// Methods that a proxy treats differently.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Method {
+    /// INVITE
+    Invite,
+    /// ACK
+    Ack,
+    /// BYE
+    Bye,
+    /// CANCEL
+    Cancel,
+    /// OPTIONS
+    Options,
+    /// REGISTER
+    Register,
+    /// Every other, extension methods included. Method names are case-sensitive.
+    Other,
+}
+
+impl Method {
+    /// Reads a method name.
+    pub fn from_bytes(name: &[u8]) -> Self {
+        match name {
+            b"INVITE" => Self::Invite,
+            b"ACK" => Self::Ack,
+            b"BYE" => Self::Bye,
+            b"CANCEL" => Self::Cancel,
+            b"OPTIONS" => Self::Options,
+            b"REGISTER" => Self::Register,
+            _ => Self::Other,
+        }
+    }
+}
+
+/// First line of a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StartLine {
+    /// A request.
+    Request {
+        /// Method.
+        method: Method,
+        /// Its name.
+        name: Span,
+        /// Request-URI.
+        uri: Span,
+        /// SIP-Version.
+        version: Span,
+    },
+    /// A response.
+    Response {
+        /// Status code, 100 to 699.
+        status: u16,
+    },
+}
+
+macro_rules! header_names {
+    ($($(#[doc = $doc:literal])* $name:ident, $long:literal $(, $compact:literal)?;)*) => {
+        /// Headers that are read somewhere.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum HeaderName { $($(#[doc = $doc])* $name,)* #[doc = "Every other header."] Other }
+
+        impl HeaderName {
+            /// Reads a name, in long or compact form and any case (RFC 3261 7.3.3).
+            pub fn from_bytes(name: &[u8]) -> Self {
+                $(if name.eq_ignore_ascii_case($long) $(|| name.eq_ignore_ascii_case($compact))? {
+                    return Self::$name;
+                })*
+                Self::Other
+            }
+        }
+    };
+}
+
+header_names! {
+    /// Via
+    Via, b"via", b"v";
+    /// From
+    From, b"from", b"f";
+    /// To
+    To, b"to", b"t";
+    /// Call-ID
+    CallId, b"call-id", b"i";
+    /// CSeq
+    CSeq, b"cseq";
+    /// Max-Forwards
+    MaxForwards, b"max-forwards";
+    /// Route
+    Route, b"route";
+    /// Record-Route
+    RecordRoute, b"record-route";
+    /// Contact
+    Contact, b"contact", b"m";
+    /// Content-Length
+    ContentLength, b"content-length", b"l";
+    /// Content-Type
+    ContentType, b"content-type", b"c";
+    /// Proxy-Require
+    ProxyRequire, b"proxy-require";
+    /// Retry-After
+    RetryAfter, b"retry-after";
+}
+
+/// One header line.
+#[derive(Clone, Copy, Debug)]
+pub struct Header {
+    /// Which.
+    pub name: HeaderName,
+    /// The whole line, with folded continuations and its line end.
+    pub line: Span,
+    /// The value without surrounding white space.
+    pub value: Span,
+}
+
+/// Why bytes are no SIP message that could be answered or forwarded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ParseError {
+    /// Only line ends, spaces or NULs: a keep-alive.
+    KeepAlive,
+    /// The first line is neither a request nor a status line.
+    NotSip,
+}
+
+/// What is wrong with a message whose start line could be read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Defect {
+    /// A header line without colon or with a bad name.
+    BadHeaderLine,
+    /// More than [`MAX_HEADERS`].
+    TooManyHeaders,
+    /// No empty line behind the headers.
+    Unterminated,
+    /// Content-Length is no number, or contradicts another one.
+    BadContentLength,
+    /// Content-Length says more than the datagram holds (RFC 3261 18.3).
+    BodyTruncated,
+}
+
+/// An indexed message.
+#[derive(Debug)]
+pub struct Message<'a> {
+    /// The message's bytes; what follows Content-Length in the datagram is cut off.
+    pub bytes: &'a [u8],
+    /// First line.
+    pub start: StartLine,
+    /// Header lines in order.
+    pub headers: ArrayVec<Header, MAX_HEADERS>,
+    /// Where the empty line behind the headers starts.
+    pub headers_end: usize,
+    /// The body.
+    pub body: Span,
+    /// The first defect found, if any; the message is indexed as far as possible all the same.
+    pub defect: Option<Defect>,
+}
+
+impl<'a> Message<'a> {
+    /// Indexes one datagram.
+    ///
+    /// # Errors
+    /// The datagram starts with no SIP start line. All other faults are in [`Message::defect`], since
+    /// a faulty request may still be answered.
+    pub fn parse(datagram: &'a [u8]) -> Result<Self, ParseError> {
+        // Leading line ends are allowed (RFC 3261 7.5).
+        let skipped = datagram.iter().take_while(|b| matches!(b, b'\r' | b'\n')).count();
+        let bytes = &datagram[skipped..];
+        if bytes.iter().all(|b| matches!(b, b'\r' | b'\n' | b' ' | b'\t' | 0)) {
+            return Err(ParseError::KeepAlive);
+        }
+        let (line, mut at) = take_line(bytes, 0).unwrap_or((Span::new(0, bytes.len()), bytes.len()));
+        let start = start_line(bytes, line).ok_or(ParseError::NotSip)?;
+        let mut message = Self {
+            bytes,
+            start,
+            headers: ArrayVec::new(),
+            headers_end: bytes.len(),
+            body: Span::new(bytes.len(), bytes.len()),
+            defect: None,
+        };
+        loop {
+            let Some((line, next)) = take_line(bytes, at) else {
+                message.note(Defect::Unterminated);
+                break;
+            };
+            if line.start == line.end {
+                message.headers_end = at;
+                message.body = Span::new(next, bytes.len());
+                break;
+            }
+            let next = unfold(bytes, next);
+            message.index_header(at, next);
+            at = next;
+        }
+        message.cut_body();
+        Ok(message)
+    }
+
+    /// The bytes of a span.
+    pub fn text(&self, span: Span) -> &'a [u8] {
+        self.bytes.get(span.range()).unwrap_or_default()
+    }
+
+    /// The body.
+    pub fn body(&self) -> &'a [u8] {
+        self.text(self.body)
+    }
+
+    /// All headers of a name, in order.
+    pub fn all(&self, name: HeaderName) -> impl Iterator<Item = &Header> {
+        self.headers.iter().filter(move |h| h.name == name)
+    }
+
+    /// The first header of a name.
+    pub fn first(&self, name: HeaderName) -> Option<&Header> {
+        self.headers.iter().find(|h| h.name == name)
+    }
+
+    /// The value of the first header of a name.
+    pub fn value(&self, name: HeaderName) -> Option<&'a [u8]> {
+        self.first(name).map(|h| self.text(h.value))
+    }
+
+    /// Method of a request.
+    pub fn method(&self) -> Option<Method> {
+        match self.start {
+            StartLine::Request { method, .. } => Some(method),
+            StartLine::Response { .. } => None,
+        }
+    }
+
+    fn note(&mut self, defect: Defect) {
+        self.defect.get_or_insert(defect);
+    }
+
+    fn index_header(&mut self, start: usize, end: usize) {
+        let line = &self.bytes[start..end];
+        let Some(colon) = memchr::memchr(b':', line) else { return self.note(Defect::BadHeaderLine) };
+        let name = line[..colon].trim_ascii_end();
+        if name.is_empty() || !name.iter().all(|b| is_token(*b)) {
+            return self.note(Defect::BadHeaderLine);
+        }
+        let raw = &line[colon + 1..];
+        let leading = raw.len() - raw.trim_ascii_start().len();
+        let len = raw.trim_ascii().len();
+        let value_start = start + colon + 1 + if len == 0 { 0 } else { leading };
+        let header = Header {
+            name: HeaderName::from_bytes(name),
+            line: Span::new(start, end),
+            value: Span::new(value_start, value_start + len),
+        };
+        if self.headers.try_push(header).is_err() {
+            self.note(Defect::TooManyHeaders);
+        }
+    }
+
+    /// Applies Content-Length; without one a datagram's body goes to its end (RFC 3261 18.3).
+    fn cut_body(&mut self) {
+        let mut length = None;
+        let mut bad = false;
+        for header in self.all(HeaderName::ContentLength) {
+            match crate::scan::number(self.text(header.value)) {
+                Some(n) if length.is_none_or(|seen| seen == n) => length = Some(n),
+                _ => bad = true,
+            }
+        }
+        if bad {
+            return self.note(Defect::BadContentLength);
+        }
+        let Some(length) = length else { return };
+        let available = (self.body.end - self.body.start) as usize;
+        if length as usize > available {
+            return self.note(Defect::BodyTruncated);
+        }
+        self.body.end = self.body.start + length;
+        self.bytes = &self.bytes[..self.body.end as usize];
+    }
+}
+
+/// The line at `at` without its end (CRLF or LF), and where the next one starts.
+fn take_line(bytes: &[u8], at: usize) -> Option<(Span, usize)> {
+    let newline = at + memchr::memchr(b'\n', bytes.get(at..)?)?;
+    let end = if newline > at && bytes[newline - 1] == b'\r' { newline - 1 } else { newline };
+    Some((Span::new(at, end), newline + 1))
+}
+
+/// Skips continuation lines: those that start with white space (RFC 3261 7.3.1).
+fn unfold(bytes: &[u8], mut next: usize) -> usize {
+    while matches!(bytes.get(next), Some(b' ' | b'\t')) {
+        match memchr::memchr(b'\n', &bytes[next..]) {
+            Some(newline) => next += newline + 1,
+            None => break,
+        }
+    }
+    next
+}
+
+fn start_line(bytes: &[u8], line: Span) -> Option<StartLine> {
+    let text = &bytes[line.range()];
+    if text.len() >= 11 && text[..7].eq_ignore_ascii_case(b"SIP/2.0") && text[7] == b' ' {
+        let digits = &text[8..];
+        let status = crate::scan::number(&digits[..3])? as u16;
+        let delimited = digits.get(3).is_none_or(|b| *b == b' ');
+        return (delimited && (100..700).contains(&status)).then_some(StartLine::Response { status });
+    }
+    let first = memchr::memchr(b' ', text)?;
+    let last = memchr::memrchr(b' ', text)?;
+    let name = &text[..first];
+    let version = &text[last + 1..];
+    if first == last || name.is_empty() || !name.iter().all(|b| is_token(*b)) {
+        return None;
+    }
+    if version.len() < 4 || !version[..4].eq_ignore_ascii_case(b"SIP/") {
+        return None;
+    }
+    let base = line.start as usize;
+    Some(StartLine::Request {
+        method: Method::from_bytes(name),
+        name: Span::new(base, base + first),
+        uri: Span::new(base + first + 1, base + last),
+        version: Span::new(base + last + 1, base + text.len()),
+    })
+}
+
+/// A character of `token` (RFC 3261 25.1).
+pub fn is_token(b: u8) -> bool {
+    b.is_ascii_alphanumeric() || matches!(b, b'-' | b'.' | b'!' | b'%' | b'*' | b'_' | b'+' | b'`' | b'\'' | b'~')
+}
+
+#[cfg(test)]
+#[path = "message_tests.rs"]
+mod tests;

@@ -1,0 +1,125 @@
+//! SIP URIs (RFC 3261 19.1), as far as a proxy reads them.
+
+use super::Params;
+use core::net::{IpAddr, SocketAddr};
+
+/// Scheme of a URI.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scheme {
+    /// `sip:`
+    Sip,
+    /// `sips:`
+    Sips,
+    /// `tel:` (RFC 3966)
+    Tel,
+    /// Any other.
+    Other,
+}
+
+/// A URI taken apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Uri<'a> {
+    /// Scheme.
+    pub scheme: Scheme,
+    /// User part, without password handling.
+    pub user: Option<&'a [u8]>,
+    /// Host, IPv6 references without brackets. Empty for `tel:` and others.
+    pub host: &'a [u8],
+    /// Port.
+    pub port: Option<u16>,
+    /// From the first `;` on.
+    pub rest: &'a [u8],
+}
+
+impl<'a> Uri<'a> {
+    /// Reads a URI.
+    pub fn parse(text: &'a [u8]) -> Option<Self> {
+        let colon = memchr::memchr(b':', text)?;
+        let (name, rest) = (&text[..colon], &text[colon + 1..]);
+        if name.is_empty() || !name.iter().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'+' | b'-' | b'.')) {
+            return None;
+        }
+        let scheme = match name {
+            n if n.eq_ignore_ascii_case(b"sip") => Scheme::Sip,
+            n if n.eq_ignore_ascii_case(b"sips") => Scheme::Sips,
+            n if n.eq_ignore_ascii_case(b"tel") => Scheme::Tel,
+            _ => Scheme::Other,
+        };
+        if !matches!(scheme, Scheme::Sip | Scheme::Sips) {
+            return Some(Self { scheme, user: None, host: b"", port: None, rest: b"" });
+        }
+        // A user part may hold `;` and `?`, so the `@` is searched first (RFC 4475 3.1.1.9).
+        let (user, hostport) = match memchr::memchr(b'@', rest) {
+            Some(at) => (Some(&rest[..at]), &rest[at + 1..]),
+            None => (None, rest),
+        };
+        let end = hostport.iter().position(|b| matches!(b, b';' | b'?')).unwrap_or(hostport.len());
+        let (host, port) = split_host_port(&hostport[..end])?;
+        Some(Self { scheme, user, host, port, rest: &hostport[end..] })
+    }
+
+    /// URI parameters.
+    pub fn params(&self) -> Params<'a> {
+        let end = memchr::memchr(b'?', self.rest).unwrap_or(self.rest.len());
+        Params::new(&self.rest[..end])
+    }
+
+    /// Address and port where the host is an IP address; the port defaults to 5060.
+    pub fn socket_addr(&self) -> Option<SocketAddr> {
+        Some(SocketAddr::new(ip(self.host)?, self.port.unwrap_or(5060)))
+    }
+}
+
+/// Splits `host[:port]`, taking brackets off an IPv6 reference.
+pub(crate) fn split_host_port(text: &[u8]) -> Option<(&[u8], Option<u16>)> {
+    let text = text.trim_ascii();
+    let (host, rest) = if let Some(inner) = text.strip_prefix(b"[") {
+        let close = memchr::memchr(b']', inner)?;
+        core::str::from_utf8(&inner[..close]).ok()?.parse::<core::net::Ipv6Addr>().ok()?;
+        (&inner[..close], inner[close + 1..].trim_ascii())
+    } else {
+        let end = memchr::memchr(b':', text).unwrap_or(text.len());
+        let host = text[..end].trim_ascii();
+        if !host.iter().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'-' | b'_')) {
+            return None;
+        }
+        (host, &text[end..])
+    };
+    if host.is_empty() {
+        return None;
+    }
+    match rest.strip_prefix(b":") {
+        None if rest.is_empty() => Some((host, None)),
+        None => None,
+        Some(digits) => {
+            let port = super::number(digits.trim_ascii()).and_then(|n| u16::try_from(n).ok())?;
+            Some((host, Some(port)))
+        }
+    }
+}
+
+/// An IP address literal without brackets.
+pub fn ip(host: &[u8]) -> Option<IpAddr> {
+    core::str::from_utf8(host).ok()?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hosts_ports_and_users() {
+        let addr = |s: &'static [u8]| Uri::parse(s).and_then(|u| u.socket_addr()).map(|a| alloc::format!("{a}"));
+        assert_eq!(addr(b"sip:bob@192.0.2.1:5070;lr").as_deref(), Some("192.0.2.1:5070"));
+        assert_eq!(addr(b"sip:[2001:db8::1]").as_deref(), Some("[2001:db8::1]:5060"));
+        assert_eq!(addr(b"SIPS:u;p=1?x@192.0.2.1").as_deref(), Some("192.0.2.1:5060"));
+        assert_eq!(addr(b"sip:example.com").as_deref(), None);
+        assert_eq!(Uri::parse(b"sip:a@host:99999"), None);
+        assert_eq!(Uri::parse(b"sip:2001:db8::1"), None);
+        assert_eq!(Uri::parse(b"sip:"), None);
+        assert_eq!(Uri::parse(b"sip:a@b c"), None);
+        assert_eq!(Uri::parse(b"tel:+1555").unwrap().scheme, Scheme::Tel);
+        assert_eq!(Uri::parse(b"nobodyKnows:x").unwrap().scheme, Scheme::Other);
+        assert_eq!(Uri::parse(b"sip:a@b;lr;x=1").unwrap().params().get(b"LR"), Some(None));
+    }
+}
