@@ -1,0 +1,16 @@
+//! Where a new call goes: one immutable [`Table`] with one generation, and [`select`], which picks a
+//! peer from it and says why.
+//!
+//! No IO, no clock, no state.
+#![no_std]
+#![forbid(unsafe_code)]
+
+extern crate alloc;
+
+pub mod select;
+pub mod table;
+
+pub use select::{Choice, Why, select};
+pub use table::{
+    Listener, ListenerId, Peer, PeerId, PeerState, RegionId, Service, ServiceId, Table, Upstream,
+};

@@ -1,0 +1,170 @@
+//! The peer table: all that workers need to know of the configuration and of health, in one snapshot.
+//!
+//! The control thread assembles a new table for every change and publishes it whole; a worker reads
+//! one table per batch, so it never sees a mix of two generations.
+
+use alloc::{string::String, vec::Vec};
+use core::{
+    net::{IpAddr, SocketAddr},
+    time::Duration,
+};
+
+/// A peer; the index into [`Table::peers`], stable for the life of a configuration.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct PeerId(pub u16);
+
+/// A region; the index into [`Table::regions`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct RegionId(pub u8);
+
+/// A service; the index into [`Table::services`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct ServiceId(pub u16);
+
+/// A SIP listener; the index into [`Table::listeners`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct ListenerId(pub u16);
+
+/// Health of a peer, as far as routing needs it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum PeerState {
+    /// No evidence yet. Counts as available: UNKNOWN moves nothing.
+    Unknown = 0,
+    /// Answers.
+    Healthy = 1,
+    /// Does not answer, or answers that it cannot serve.
+    Unhealthy = 2,
+}
+
+impl PeerState {
+    /// As shown to people.
+    pub const fn label(self) -> &'static str {
+        match self {
+            Self::Unknown => "UNKNOWN",
+            Self::Healthy => "HEALTHY",
+            Self::Unhealthy => "UNHEALTHY",
+        }
+    }
+}
+
+/// One SIP server that takes calls.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Peer {
+    /// Name from the configuration.
+    pub name: String,
+    /// Where it listens.
+    pub address: SocketAddr,
+    /// Region it is in, if regions matter to its service.
+    pub region: Option<RegionId>,
+    /// Zone within the region.
+    pub zone: Option<String>,
+    /// Lower is tried first (RFC 2782).
+    pub priority: u16,
+    /// Share among peers of one priority (RFC 2782).
+    pub weight: u16,
+    /// Health.
+    pub state: PeerState,
+}
+
+/// A group of peers that serve the same calls.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Service {
+    /// Name from the configuration.
+    pub name: String,
+    /// Listener whose address calls to these peers come from.
+    pub egress: ListenerId,
+    /// Its peers.
+    pub peers: Vec<PeerId>,
+    /// Silence of an attempt after which the next peer is tried.
+    pub attempt_timeout: Duration,
+    /// Time for all attempts of a call together.
+    pub call_budget: Duration,
+    /// Whether media runs through this node.
+    pub anchor_media: bool,
+}
+
+/// Where requests that arrive on a listener go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Upstream {
+    /// To a peer of this service.
+    Service(ServiceId),
+    /// Nowhere: the listener takes responses and in-dialog requests only.
+    None,
+}
+
+/// One local SIP address.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Listener {
+    /// Name from the configuration.
+    pub name: String,
+    /// Local address and port.
+    pub address: SocketAddr,
+    /// Address that media on this side uses.
+    pub media: IpAddr,
+    /// Route of new requests.
+    pub upstream: Upstream,
+}
+
+/// Everything a worker needs to route, immutable.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Table {
+    /// Raised by one with every published table.
+    pub generation: u32,
+    /// Listeners.
+    pub listeners: Vec<Listener>,
+    /// Services.
+    pub services: Vec<Service>,
+    /// Peers.
+    pub peers: Vec<Peer>,
+    /// Names of the regions.
+    pub regions: Vec<String>,
+    /// The region this node belongs to.
+    pub local_region: Option<RegionId>,
+    /// Peers by address; filled by [`Table::index`].
+    pub by_address: AddressIndex,
+}
+
+/// Peers sorted by address, for look-ups.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct AddressIndex(Vec<(SocketAddr, PeerId)>);
+
+impl Table {
+    /// Builds the look-up index; call after the last change of `peers`.
+    pub fn index(&mut self) {
+        let id = |i: usize| PeerId(i as u16);
+        self.by_address.0 = self.peers.iter().enumerate().map(|(i, p)| (p.address, id(i))).collect();
+        self.by_address.0.sort_unstable();
+    }
+
+    /// A peer.
+    pub fn peer(&self, id: PeerId) -> Option<&Peer> {
+        self.peers.get(usize::from(id.0))
+    }
+
+    /// A service.
+    pub fn service(&self, id: ServiceId) -> Option<&Service> {
+        self.services.get(usize::from(id.0))
+    }
+
+    /// A listener.
+    pub fn listener(&self, id: ListenerId) -> Option<&Listener> {
+        self.listeners.get(usize::from(id.0))
+    }
+
+    /// The listener with this local address.
+    pub fn listener_at(&self, address: SocketAddr) -> Option<ListenerId> {
+        self.listeners.iter().position(|l| l.address == address).map(|i| ListenerId(i as u16))
+    }
+
+    /// The peer with this address.
+    pub fn peer_at(&self, address: SocketAddr) -> Option<PeerId> {
+        let index = &self.by_address.0;
+        index.binary_search_by(|(a, _)| a.cmp(&address)).ok().map(|i| index[i].1)
+    }
+
+    /// Whether any peer of a service may take calls.
+    pub fn can_serve(&self, service: &Service) -> bool {
+        service.peers.iter().any(|id| self.peer(*id).is_some_and(|p| p.state != PeerState::Unhealthy))
+    }
+}
