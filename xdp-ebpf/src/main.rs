@@ -16,9 +16,10 @@ mod tag;
 use aya_ebpf::{bindings::xdp_action, macros::xdp, programs::XdpContext};
 use xdp_abi::Verdict;
 
-/// Layout version of the maps and the tag, compared by the loader.
+/// Layout of the maps and the tag, compared by the loader.
+#[unsafe(link_section = "layout")]
 #[unsafe(no_mangle)]
-static LAYOUT: u32 = xdp_abi::LAYOUT_VERSION;
+static LAYOUT: [u8; xdp_abi::LAYOUT_MARKER.len()] = xdp_abi::LAYOUT_MARKER;
 
 /// Entry point, attached to an interface.
 #[xdp]

@@ -3,7 +3,7 @@
 //! The control thread assembles a new table for every change and publishes it whole; a worker reads
 //! one table per batch, so it never sees a mix of two generations.
 
-use alloc::{string::String, vec::Vec};
+use alloc::{format, string::String, vec::Vec};
 use core::{
     net::{IpAddr, SocketAddr},
     time::Duration,
@@ -104,6 +104,19 @@ pub struct Listener {
     pub media: IpAddr,
     /// Route of new requests.
     pub upstream: Upstream,
+    /// `host:port` as Via and Record-Route show it.
+    pub sent_by: String,
+    /// `IP4 address` or `IP6 address` of [`Listener::media`], as SDP shows it.
+    pub media_text: String,
+}
+
+impl Listener {
+    /// A listener with its texts made once, so that no packet needs formatting.
+    pub fn new(name: String, address: SocketAddr, media: IpAddr, upstream: Upstream) -> Self {
+        let family = if media.is_ipv4() { "IP4" } else { "IP6" };
+        let (sent_by, media_text) = (format!("{address}"), format!("{family} {media}"));
+        Self { name, address, media, upstream, sent_by, media_text }
+    }
 }
 
 /// Everything a worker needs to route, immutable.

@@ -1,8 +1,8 @@
 //! Responses that the node itself makes (RFC 3261 8.2.6).
 
-use crate::{HeaderName, Message, scan::NameAddr, scan::Via};
+use crate::{Edits, HeaderName, Message, scan::NameAddr, scan::Via};
 use alloc::vec::Vec;
-use core::net::SocketAddr;
+use core::{fmt::Write as _, net::SocketAddr};
 
 /// A response to make.
 #[derive(Clone, Copy, Debug)]
@@ -62,9 +62,10 @@ fn push_top_via(out: &mut Vec<u8>, value: &[u8], remote: SocketAddr) {
         out.extend_from_slice(b"\r\n");
         return;
     };
-    let marks = ViaMarks::of(&via, remote);
-    let mut first = value[..via.len].to_vec();
-    marks.apply(&mut first);
+    let mut edits = Edits::new();
+    ViaMarks::of(&via, remote).edit(&value[..via.len], 0, &mut edits);
+    let mut first = Vec::new();
+    edits.write(&value[..via.len], &mut first);
     out.extend_from_slice(&first);
     out.extend_from_slice(&value[via.len..]);
     out.extend_from_slice(b"\r\n");
@@ -93,22 +94,19 @@ impl ViaMarks {
         self.received.is_none() && self.rport.is_none()
     }
 
-    /// Applies them to the text of one Via: gives `rport` its value and appends `received`.
-    pub fn apply(&self, via: &mut Vec<u8>) {
-        use core::fmt::Write as _;
+    /// Edits them into a message: the value of `rport`, and `received` behind the last parameter.
+    /// `value` is where the Via's text starts in the message.
+    pub fn edit(&self, text: &[u8], value: usize, edits: &mut Edits) {
         if let Some(port) = self.rport
-            && let Some(at) = valueless_rport(via)
+            && let Some(at) = valueless_rport(text)
         {
-            let tail = via.split_off(at);
-            via.push(b'=');
-            push_decimal(via, u32::from(port));
-            via.extend_from_slice(&tail);
+            edits.insert(value + at, b"=");
+            let _ = write!(edits, "{port}");
         }
         if let Some(ip) = self.received {
             // IPv6 bare, as Kamailio, OpenSIPS and the grammar of RFC 3261 write it.
-            let mut text = alloc::string::String::new();
-            let _ = write!(text, ";received={ip}");
-            via.extend_from_slice(text.as_bytes());
+            edits.insert(value + text.trim_ascii_end().len(), b";received=");
+            let _ = write!(edits, "{ip}");
         }
     }
 }

@@ -7,36 +7,58 @@
 #![no_std]
 #![forbid(unsafe_code)]
 
-/// Version of all layouts in this crate, exported by the program as the global `LAYOUT`.
-pub const LAYOUT_VERSION: u32 = 1;
+/// Version of all layouts in this crate; also the last byte of [`LAYOUT_MARKER`].
+pub const LAYOUT_VERSION: u16 = 1;
 
-/// First word of a valid [`Tag`]. Contains the layout version, so that a stale tag is never believed.
-pub const TAG_MAGIC: u32 = 0x5357_0000 | LAYOUT_VERSION;
+/// Stands in the program's object file, so that the loader can tell what it was built for.
+pub const LAYOUT_MARKER: [u8; 20] = *b"strowger-layout-0001";
+
+/// First half-word of a valid [`Tag`].
+pub const TAG_MAGIC: u16 = 0x5300 | LAYOUT_VERSION;
 
 /// Bytes of a [`Tag`] in the XDP metadata area.
 pub const TAG_LEN: usize = 16;
 
 /// What the XDP program learned of a packet, written to XDP metadata directly before the frame.
 ///
-/// Field by field readable through [`Tag::from_bytes`], host byte order (the program runs on the
-/// same machine).
+/// Host byte order: the program runs on the same machine as its reader.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tag {
     /// [`TAG_MAGIC`], or the rest means nothing.
-    pub magic: u32,
+    pub magic: u16,
+    /// [`CLASS_SIP`] or [`CLASS_MEDIA`].
+    pub class: u8,
+    /// Health of `peer` when the maps were written: 0 unknown, 1 healthy, 2 unhealthy.
+    pub health: u8,
     /// Generation of the peer table that the maps were written from.
     pub epoch: u32,
+    /// Low 32 bits of CLOCK_MONOTONIC in nanoseconds when the program saw the packet.
+    pub seen_at: u32,
     /// Peer that the source address belongs to, [`NO_PEER`] where the range names none.
     pub peer: u16,
     /// Region of the source range, [`NO_REGION`] where it has none.
     pub region: u8,
-    /// Health of `peer` when the maps were written: 0 unknown, 1 healthy, 2 unhealthy.
-    pub health: u8,
-    /// [`CLASS_SIP`] or [`CLASS_MEDIA`].
-    pub class: u8,
-    /// Zero; room for later fields.
-    pub reserved: [u8; 3],
+    /// Zero.
+    pub reserved: u8,
+}
+
+impl Tag {
+    /// Reads a tag; `None` where the bytes do not start with [`TAG_MAGIC`].
+    pub fn from_bytes(b: &[u8; TAG_LEN]) -> Option<Self> {
+        let half = |i: usize| u16::from_ne_bytes([b[i], b[i + 1]]);
+        let word = |i: usize| u32::from_ne_bytes([b[i], b[i + 1], b[i + 2], b[i + 3]]);
+        (half(0) == TAG_MAGIC).then(|| Self {
+            magic: TAG_MAGIC,
+            class: b[2],
+            health: b[3],
+            epoch: word(4),
+            seen_at: word(8),
+            peer: half(12),
+            region: b[14],
+            reserved: b[15],
+        })
+    }
 }
 
 /// Class of a packet to a SIP listener.
@@ -47,22 +69,6 @@ pub const CLASS_MEDIA: u8 = 2;
 pub const NO_PEER: u16 = u16::MAX;
 /// `Tag::region` of a source range that belongs to no region.
 pub const NO_REGION: u8 = u8::MAX;
-
-impl Tag {
-    /// Reads a tag; `None` where the bytes do not start with [`TAG_MAGIC`].
-    pub fn from_bytes(b: &[u8; TAG_LEN]) -> Option<Self> {
-        let word = |i: usize| u32::from_ne_bytes([b[i], b[i + 1], b[i + 2], b[i + 3]]);
-        (word(0) == TAG_MAGIC).then(|| Self {
-            magic: TAG_MAGIC,
-            epoch: word(4),
-            peer: u16::from_ne_bytes([b[8], b[9]]),
-            region: b[10],
-            health: b[11],
-            class: b[12],
-            reserved: [b[13], b[14], b[15]],
-        })
-    }
-}
 
 /// Key of the `SERVICES` map: one SIP listener. IPv4 addresses are IPv4-mapped (`::ffff:a.b.c.d`).
 #[repr(C)]

@@ -1,0 +1,125 @@
+//! What workers counted, readable by others: each worker writes its own board, nobody else does.
+
+use hdrhistogram::Histogram;
+use proxy::{PeerTally, Tally, report::COUNTERS};
+use std::sync::{
+    Mutex,
+    atomic::{AtomicU64, Ordering},
+};
+
+/// Counters of one worker. Aligned, so that no two workers write one cache line.
+#[derive(Debug)]
+#[repr(align(128))]
+pub struct WorkerBoard {
+    counters: [AtomicU64; COUNTERS],
+    drops: [AtomicU64; packet::drop::COUNT],
+    peers: Vec<[AtomicU64; 4]>,
+    gauges: [AtomicU64; Gauge::ALL.len()],
+    /// Time in the node, in nanoseconds; written a few times a second.
+    latency: Mutex<Histogram<u64>>,
+}
+
+/// Values of the moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Gauge {
+    /// Transactions that exist.
+    Transactions,
+    /// Media sessions that exist.
+    Sessions,
+    /// Generation of the table in use.
+    TableGeneration,
+    /// Turns of the worker's loop: stands still when the worker does.
+    Turns,
+    /// Packets that the kernel dropped for want of a free frame or ring slot.
+    KernelDrops,
+}
+
+impl Gauge {
+    /// All gauges in order.
+    pub const ALL: [Self; 5] =
+        [Self::Transactions, Self::Sessions, Self::TableGeneration, Self::Turns, Self::KernelDrops];
+
+    /// Name, as shown to people and in metrics.
+    pub const fn label(self) -> &'static str {
+        match self {
+            Self::Transactions => "transactions",
+            Self::Sessions => "media_sessions",
+            Self::TableGeneration => "table_generation",
+            Self::Turns => "turns",
+            Self::KernelDrops => "kernel_drops",
+        }
+    }
+}
+
+/// Longest time in the node that the histogram tells apart: 10 s.
+const MAX_LATENCY: u64 = 10_000_000_000;
+
+/// A histogram for times in the node, in nanoseconds.
+///
+/// # Panics
+/// Never: the bounds are constants that the library accepts.
+pub fn latency_histogram() -> Histogram<u64> {
+    let mut histogram = Histogram::new_with_bounds(1, MAX_LATENCY, 3).expect("constant bounds");
+    histogram.auto(false);
+    histogram
+}
+
+impl WorkerBoard {
+    pub(crate) fn new(peers: usize) -> Self {
+        Self {
+            counters: std::array::from_fn(|_| AtomicU64::new(0)),
+            drops: std::array::from_fn(|_| AtomicU64::new(0)),
+            peers: (0..peers).map(|_| std::array::from_fn(|_| AtomicU64::new(0))).collect(),
+            gauges: std::array::from_fn(|_| AtomicU64::new(0)),
+            latency: Mutex::new(latency_histogram()),
+        }
+    }
+
+    /// The worker shows what it counted.
+    pub fn publish(&self, tally: &Tally) {
+        let store = |to: &AtomicU64, value: u64| to.store(value, Ordering::Relaxed);
+        self.counters.iter().zip(tally.counters).for_each(|(to, value)| store(to, value));
+        self.drops.iter().zip(tally.drops).for_each(|(to, value)| store(to, value));
+        for (to, peer) in self.peers.iter().zip(&tally.peers) {
+            let values = [peer.attempts, peer.answered, peer.failed, peer.active];
+            to.iter().zip(values).for_each(|(to, value)| store(to, value));
+        }
+    }
+
+    /// The worker sets a gauge.
+    pub fn set(&self, gauge: Gauge, value: u64) {
+        self.gauges[gauge as usize].store(value, Ordering::Relaxed);
+    }
+
+    /// A gauge's value.
+    pub fn gauge(&self, gauge: Gauge) -> u64 {
+        self.gauges[gauge as usize].load(Ordering::Relaxed)
+    }
+
+    /// The worker adds measured times and clears its own histogram; `false`: somebody reads just now,
+    /// try again later.
+    pub fn add_latency(&self, measured: &mut Histogram<u64>) -> bool {
+        let Ok(mut shared) = self.latency.try_lock() else { return false };
+        let _ = shared.add(&*measured);
+        measured.reset();
+        true
+    }
+
+    /// Adds this worker's figures to a sum.
+    pub fn add_to(&self, sum: &mut Tally, latency: &mut Histogram<u64>) {
+        let load = |from: &AtomicU64| from.load(Ordering::Relaxed);
+        sum.counters.iter_mut().zip(&self.counters).for_each(|(to, from)| *to += load(from));
+        sum.drops.iter_mut().zip(&self.drops).for_each(|(to, from)| *to += load(from));
+        sum.peers.resize(self.peers.len().max(sum.peers.len()), PeerTally::default());
+        for (to, from) in sum.peers.iter_mut().zip(&self.peers) {
+            to.attempts += load(&from[0]);
+            to.answered += load(&from[1]);
+            to.failed += load(&from[2]);
+            to.active += load(&from[3]);
+        }
+        if let Ok(own) = self.latency.lock() {
+            let _ = latency.add(&*own);
+        }
+    }
+}

@@ -1,0 +1,238 @@
+//! The engine's state and its entrances: a SIP datagram, a media packet, a probe, a timer, a new table.
+
+use crate::{
+    agenda::{Agenda, Due},
+    context::Context,
+    dialog::Dialog,
+    keys::{KeyMap, Keys},
+    probe::Probe,
+    report::{Counter, Outbox, Tally},
+    rng::Rng,
+};
+use alloc::{boxed::Box, vec::Vec};
+use core::{net::SocketAddr, ops::RangeInclusive, time::Duration};
+use media::{Relay, Sessions, session::Refusal};
+use packet::DropReason;
+use routing::{ListenerId, Table};
+use sip::{
+    Edits, HeaderName, Message, StartLine,
+    message::ParseError,
+    transaction::{Time, Timers},
+};
+use slab::Slab;
+
+/// What an engine must know at its start.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// Index of its worker.
+    pub worker: u8,
+    /// Number of workers.
+    pub workers: u8,
+    /// Random keys, the same for all workers.
+    pub seeds: [u64; 4],
+    /// Random seed of this worker.
+    pub rng_seed: u64,
+    /// SIP timers.
+    pub timers: Timers,
+    /// Most transactions at one time; beyond them new requests get 503.
+    pub max_transactions: usize,
+    /// This worker's slice of the media ports.
+    pub media_ports: RangeInclusive<u16>,
+    /// Silence in both directions that ends a media session.
+    pub media_timeout: Duration,
+}
+
+/// A SIP datagram.
+#[derive(Clone, Copy, Debug)]
+pub struct Incoming<'a> {
+    /// Listener that it arrived at.
+    pub listener: ListenerId,
+    /// The listener's address.
+    pub local: SocketAddr,
+    /// Its sender.
+    pub remote: SocketAddr,
+    /// Its bytes.
+    pub datagram: &'a [u8],
+}
+
+/// What became of a SIP datagram.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Disposition {
+    /// Handled or dropped here.
+    Done,
+    /// The call belongs to this worker.
+    BelongsTo(u8),
+}
+
+/// A client transaction, found by the slot in its branch.
+pub(crate) enum ClientSlot {
+    Attempt { context: usize, serial: u32, nonce: u32 },
+    Probe(Probe),
+}
+
+/// Transactions, dialogs and media of one worker's calls.
+pub struct Engine {
+    pub(crate) config: Config,
+    pub(crate) keys: Keys,
+    pub(crate) rng: Rng,
+    /// A context is taken out while it is worked on.
+    pub(crate) contexts: Slab<Option<Box<Context>>>,
+    pub(crate) by_key: KeyMap<usize>,
+    pub(crate) clients: Slab<ClientSlot>,
+    pub(crate) dialogs: KeyMap<Dialog>,
+    pub(crate) media: Sessions,
+    pub(crate) agenda: Agenda,
+    pub(crate) serial: u32,
+    /// Scratch space, kept between messages.
+    pub(crate) edits: Edits,
+    pub(crate) buffer: Vec<u8>,
+    /// What was counted.
+    pub tally: Tally,
+}
+
+impl Engine {
+    /// An engine without calls.
+    pub fn new(config: Config) -> Self {
+        Self {
+            keys: Keys::new(config.seeds),
+            rng: Rng::new(config.rng_seed),
+            contexts: Slab::new(),
+            by_key: KeyMap::default(),
+            clients: Slab::new(),
+            dialogs: KeyMap::default(),
+            media: Sessions::new(config.media_ports.clone()),
+            agenda: Agenda::default(),
+            serial: 0,
+            edits: Edits::new(),
+            buffer: Vec::new(),
+            tally: Tally::default(),
+            config,
+        }
+    }
+
+    /// A SIP datagram arrived.
+    pub fn on_sip(&mut self, now: Time, incoming: &Incoming<'_>, table: &Table, out: &mut dyn Outbox) -> Disposition {
+        let message = match Message::parse(incoming.datagram) {
+            Ok(message) => message,
+            Err(error) => {
+                self.tally.drop(match error {
+                    ParseError::KeepAlive => DropReason::SipKeepAlive,
+                    ParseError::NotSip => DropReason::SipNotSip,
+                });
+                return Disposition::Done;
+            }
+        };
+        if let Some(call_id) = message.value(HeaderName::CallId) {
+            let owner = Keys::owner(self.keys.call(call_id), self.config.workers);
+            if owner != self.config.worker {
+                return Disposition::BelongsTo(owner);
+            }
+        }
+        self.tally.count(Counter::SipReceived);
+        match message.start {
+            StartLine::Request { .. } => self.on_request(now, incoming, &message, table, out),
+            StartLine::Response { status } => self.on_response(now, &message, status, table, out),
+        }
+        Disposition::Done
+    }
+
+    /// A media packet from `source` arrived at the local port `port`.
+    ///
+    /// # Errors
+    /// The reason to drop it; the caller counts it.
+    #[inline]
+    pub fn on_media(&mut self, now: Time, port: u16, source: SocketAddr) -> Result<Relay, DropReason> {
+        let relay = self.media.relay(now, port, source).map_err(|refusal| match refusal {
+            Refusal::NoSession => DropReason::MediaNoSession,
+            Refusal::WrongSource => DropReason::MediaWrongSource,
+            Refusal::NoDestination => DropReason::MediaNoDestination,
+        })?;
+        self.tally.count(Counter::MediaRelayed);
+        Ok(relay)
+    }
+
+    /// Handles everything that is due.
+    pub fn on_timer(&mut self, now: Time, table: &Table, out: &mut dyn Outbox) {
+        while let Some(due) = self.agenda.pop(now) {
+            match due {
+                Due::Context(id, serial) => self.on_context_due(now, id, serial, table, out),
+                Due::Dialog(key) => self.on_dialog_due(now, key, out),
+                Due::Probe(slot, nonce) => self.on_probe_due(slot, nonce, out),
+            }
+        }
+    }
+
+    /// When to call [`Engine::on_timer`] next.
+    pub fn next_deadline(&self) -> Option<Time> {
+        self.agenda.next_deadline()
+    }
+
+    /// Transactions that exist.
+    pub fn transactions(&self) -> usize {
+        self.contexts.len()
+    }
+
+    /// Media sessions that exist.
+    pub fn sessions(&self) -> usize {
+        self.media.len()
+    }
+
+    /// A new table is in force: calls that wait for a peer now known to be dead move on at once.
+    pub fn on_table(&mut self, now: Time, table: &Table, out: &mut dyn Outbox) {
+        self.tally.peers.resize(table.peers.len().max(self.tally.peers.len()), Default::default());
+        let waiting: Vec<usize> = self
+            .contexts
+            .iter()
+            .filter(|(_, slot)| slot.as_ref().is_some_and(|c| c.waits_for_dead_peer(table)))
+            .map(|(id, _)| id)
+            .collect();
+        for id in waiting {
+            self.with_context(now, id, |engine, context| engine.leave_dead_peers(now, context, table, out));
+        }
+    }
+
+    /// Takes a context out, lets it be worked on, and puts it back with its next deadline queued, or
+    /// forgets it when it is over.
+    pub(crate) fn with_context(&mut self, now: Time, id: usize, work: impl FnOnce(&mut Self, &mut Context)) {
+        let Some(mut context) = self.contexts.get_mut(id).and_then(Option::take) else { return };
+        work(self, &mut context);
+        if context.is_over() {
+            return self.forget(id, &context);
+        }
+        self.queue(now, id, &mut context);
+        if let Some(slot) = self.contexts.get_mut(id) {
+            *slot = Some(context);
+        }
+    }
+
+    fn queue(&mut self, now: Time, id: usize, context: &mut Context) {
+        let Some(deadline) = context.next_deadline() else { return };
+        let known = context.queued.is_some_and(|at| at > now && at <= deadline);
+        if !known {
+            context.queued = Some(deadline);
+            self.agenda.add(deadline, Due::Context(id, context.serial));
+        }
+    }
+
+    fn forget(&mut self, id: usize, context: &Context) {
+        for attempt in &context.attempts {
+            self.clients.try_remove(attempt.slot as usize);
+        }
+        if self.by_key.get(&context.key) == Some(&id) {
+            self.by_key.remove(&context.key);
+        }
+        self.contexts.try_remove(id);
+    }
+
+    fn on_context_due(&mut self, now: Time, id: usize, serial: u32, table: &Table, out: &mut dyn Outbox) {
+        let current = self.contexts.get(id).and_then(Option::as_ref).is_some_and(|c| c.serial == serial);
+        if current {
+            self.with_context(now, id, |engine, context| engine.context_timers(now, context, table, out));
+        }
+    }
+
+    pub(crate) fn send(&mut self, out: &mut dyn Outbox, from: SocketAddr, to: SocketAddr, message: &[u8]) {
+        self.tally.count(Counter::SipSent);
+        out.send(from, to, message);
+    }
+}

@@ -1,0 +1,151 @@
+//! What leaves the engine: messages, reports to the control thread, and counters.
+
+use core::{
+    net::{IpAddr, SocketAddr},
+    time::Duration,
+};
+use media::PortPair;
+use packet::DropReason;
+use routing::PeerId;
+
+/// Where the engine's output goes.
+pub trait Outbox {
+    /// Sends a SIP message from a listener's address.
+    fn send(&mut self, from: SocketAddr, to: SocketAddr, message: &[u8]);
+    /// Tells the control thread something about a peer.
+    fn report(&mut self, report: Report);
+    /// A pair of media ports came into use or fell out of it (only kernel sockets care).
+    fn media_ports(&mut self, in_use: bool, address: IpAddr, ports: PortPair);
+}
+
+/// Evidence about a peer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Report {
+    /// A probe ended: with a status and the time it took, or without an answer.
+    Probe {
+        /// Peer that was probed.
+        peer: PeerId,
+        /// Status and round-trip time; `None`: timed out.
+        answer: Option<(u16, Duration)>,
+    },
+    /// The peer answered a call in a way that shows it works.
+    CallAnswered(PeerId),
+    /// The peer kept silent, answered 503 or cannot be reached.
+    CallFailed(PeerId),
+    /// The peer answered 503 and asks to be left alone this long.
+    RetryAfter(PeerId, Duration),
+}
+
+macro_rules! counters {
+    ($($(#[doc = $doc:literal])* $name:ident, $label:literal;)*) => {
+        /// What an engine counts.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        #[repr(u8)]
+        pub enum Counter { $($(#[doc = $doc])* $name,)* }
+
+        impl Counter {
+            /// All counters in order.
+            pub const ALL: &'static [Counter] = &[$(Counter::$name,)*];
+
+            /// Name, as shown to people and in metrics.
+            pub const fn label(self) -> &'static str {
+                match self { $(Counter::$name => $label,)* }
+            }
+        }
+    };
+}
+
+counters! {
+    /// New calls: INVITEs outside a dialog.
+    Calls, "calls";
+    /// New calls answered with 2xx.
+    CallsAnswered, "calls_answered";
+    /// New calls answered only after at least one failed attempt.
+    CallsRescued, "calls_rescued";
+    /// New calls that ended with a peer's final answer other than 2xx.
+    CallsRefused, "calls_refused";
+    /// New calls that no peer took: answered 408, 500 or 503 by this node.
+    CallsFailed, "calls_failed";
+    /// New calls ended by the caller's CANCEL.
+    CallsCancelled, "calls_cancelled";
+    /// Attempts that failed and were followed by another.
+    Retries, "retries";
+    /// Retries to a peer of another region.
+    RetriesOtherRegion, "retries_other_region";
+    /// In-dialog requests answered 481 because the dialog's peer is dead.
+    DialogsLost, "dialogs_lost";
+    /// Media sessions ended because no packet came for too long.
+    MediaTimeouts, "media_timeouts";
+    /// New calls refused because no media port was free.
+    MediaExhausted, "media_exhausted";
+    /// Requests refused by this node for a fault of their own (4xx, 5xx).
+    RequestsRejected, "requests_rejected";
+    /// SIP messages received.
+    SipReceived, "sip_received";
+    /// SIP messages sent.
+    SipSent, "sip_sent";
+    /// Media packets relayed.
+    MediaRelayed, "media_relayed";
+    /// Packets handed to another worker.
+    HandedOver, "handed_over";
+    /// Packets that left through a kernel socket.
+    SlowPathSent, "slow_path_sent";
+    /// Packets that came in through a kernel socket.
+    SlowPathReceived, "slow_path_received";
+}
+
+/// Number of counters.
+pub const COUNTERS: usize = Counter::ALL.len();
+
+/// Counters of one peer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PeerTally {
+    /// Call attempts sent to it.
+    pub attempts: u64,
+    /// Attempts it answered with 2xx.
+    pub answered: u64,
+    /// Attempts that failed so that another peer was tried.
+    pub failed: u64,
+    /// Calls in progress whose media this node relays.
+    pub active: u64,
+}
+
+/// All that an engine counted; read by the worker and published for others.
+#[derive(Clone, Debug)]
+pub struct Tally {
+    /// By [`Counter`].
+    pub counters: [u64; COUNTERS],
+    /// By [`DropReason`].
+    pub drops: [u64; packet::drop::COUNT],
+    /// By [`PeerId`].
+    pub peers: alloc::vec::Vec<PeerTally>,
+}
+
+impl Default for Tally {
+    fn default() -> Self {
+        Self { counters: [0; COUNTERS], drops: [0; packet::drop::COUNT], peers: alloc::vec::Vec::new() }
+    }
+}
+
+impl Tally {
+    /// Adds one to a counter.
+    #[inline]
+    pub fn count(&mut self, counter: Counter) {
+        self.counters[counter as usize] += 1;
+    }
+
+    /// Counts a dropped packet.
+    #[inline]
+    pub fn drop(&mut self, reason: DropReason) {
+        self.drops[reason as usize] += 1;
+    }
+
+    /// A peer's counters.
+    pub(crate) fn peer(&mut self, id: PeerId) -> &mut PeerTally {
+        let index = usize::from(id.0);
+        if index >= self.peers.len() {
+            self.peers.resize(index + 1, PeerTally::default());
+        }
+        &mut self.peers[index]
+    }
+}

@@ -1,0 +1,288 @@
+//! A request arrives: is it sound, is it new, and where does it go (RFC 3261 16.3 to 16.5)?
+
+use crate::{
+    context::{Context, Failures, Route, ServerMachine},
+    engine::{Engine, Incoming},
+    report::{Counter, Outbox},
+};
+use alloc::{boxed::Box, vec::Vec};
+use arrayvec::ArrayVec;
+use core::net::SocketAddr;
+use media::Side;
+use packet::DropReason;
+use routing::{Table, Upstream};
+use sip::{
+    HeaderName, Message, Method, StartLine,
+    message::Defect,
+    respond::{self, Response},
+    scan::{CSeq, NameAddr, Scheme, Uri, Via},
+    transaction::{Action, InviteServer, Server, Time},
+};
+
+/// Reason phrase of the 481 that ends a dialog with a dead peer.
+pub(crate) const PEER_DOWN: &str = "Peer Of This Dialog Is Down";
+
+/// What must be readable of a request before it can be answered at all.
+pub(crate) struct Essentials<'a> {
+    pub(crate) method: Method,
+    pub(crate) via: Via<'a>,
+    pub(crate) from_tag: Option<&'a [u8]>,
+    pub(crate) to_tag: Option<&'a [u8]>,
+    pub(crate) call_id: &'a [u8],
+    pub(crate) key: u64,
+}
+
+/// An answer that this node gives itself.
+pub(crate) struct Reject {
+    status: u16,
+    reason: &'static str,
+    headers: Vec<u8>,
+    /// The dialog that the request belongs to is over.
+    ends_dialog: bool,
+}
+
+impl Reject {
+    pub(crate) fn new(status: u16, reason: &'static str) -> Self {
+        Self { status, reason, headers: Vec::new(), ends_dialog: false }
+    }
+}
+
+impl Engine {
+    pub(crate) fn on_request(&mut self, now: Time, incoming: &Incoming<'_>, m: &Message<'_>, table: &Table, out: &mut dyn Outbox) {
+        let Some(essentials) = self.essentials(m) else {
+            return self.tally.drop(DropReason::SipUnanswerable);
+        };
+        let known = self.by_key.get(&essentials.key).copied();
+        match (essentials.method, known) {
+            (Method::Ack, known) => self.on_ack(now, incoming, m, &essentials, known, table, out),
+            (Method::Cancel, known) => self.on_cancel(now, incoming, m, &essentials, known, out),
+            (_, Some(id)) => self.on_retransmission(id, out),
+            (_, None) => self.on_new_request(now, incoming, m, &essentials, table, out),
+        }
+    }
+
+    fn essentials<'a>(&self, m: &Message<'a>) -> Option<Essentials<'a>> {
+        let method = m.method()?;
+        let via = Via::parse(m.value(HeaderName::Via)?)?;
+        let from = NameAddr::parse(m.value(HeaderName::From)?)?;
+        let to = NameAddr::parse(m.value(HeaderName::To)?)?;
+        let call_id = m.value(HeaderName::CallId).filter(|id| !id.is_empty())?;
+        m.value(HeaderName::CSeq)?;
+        let key = self.keys.transaction(m, &via, method);
+        Some(Essentials { method, via, from_tag: from.tag(), to_tag: to.tag(), call_id, key })
+    }
+
+    fn on_retransmission(&mut self, id: usize, out: &mut dyn Outbox) {
+        self.tally.drop(DropReason::SipRetransmission);
+        let Some(context) = self.contexts.get(id).and_then(Option::as_ref) else { return };
+        if context.on_retransmission() == Action::Resend && !context.last_response.is_empty() {
+            out.send(context.local, context.reply_to, &context.last_response);
+            self.tally.count(Counter::SipSent);
+        }
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "one ACK's whole surroundings, used once")]
+    fn on_ack(&mut self, now: Time, incoming: &Incoming<'_>, m: &Message<'_>, essentials: &Essentials<'_>, known: Option<usize>, table: &Table, out: &mut dyn Outbox) {
+        let mut absorbed = false;
+        if let Some(id) = known {
+            self.with_context(now, id, |_, context| {
+                if let ServerMachine::Invite(server) = &mut context.server {
+                    absorbed = server.on_ack(now);
+                }
+            });
+        }
+        // The ACK of an answer that this node gave without keeping state carries the tag it gave.
+        let ours = essentials.to_tag == Some(&local_tag(essentials.key)[..]);
+        if !absorbed && !ours {
+            self.forward_ack(incoming, m, essentials, table, out);
+        }
+    }
+
+    fn on_new_request(&mut self, now: Time, incoming: &Incoming<'_>, m: &Message<'_>, essentials: &Essentials<'_>, table: &Table, out: &mut dyn Outbox) {
+        let routed = self.validate(m, essentials).and_then(|()| self.decide(incoming, m, essentials, table));
+        match routed {
+            Ok(Some((route, sender))) => self.start(now, incoming, m, essentials, (route, sender), table, out),
+            Ok(None) => self.answer(incoming, m, essentials, &own_options(incoming, table), out),
+            Err(reject) => {
+                self.tally.count(Counter::RequestsRejected);
+                if reject.ends_dialog {
+                    self.tally.count(Counter::DialogsLost);
+                    self.close_dialog(self.keys.call(essentials.call_id), out);
+                }
+                self.answer(incoming, m, essentials, &reject, out);
+            }
+        }
+    }
+
+    /// Request validation (RFC 3261 16.3).
+    fn validate(&self, m: &Message<'_>, essentials: &Essentials<'_>) -> Result<(), Reject> {
+        let StartLine::Request { name, uri, version, .. } = m.start else { return Ok(()) };
+        if !m.text(version).eq_ignore_ascii_case(b"SIP/2.0") {
+            return Err(Reject::new(505, "Version Not Supported"));
+        }
+        if let Some(defect) = m.defect {
+            return Err(Reject::new(400, defect_reason(defect)));
+        }
+        let cseq = m.value(HeaderName::CSeq).and_then(CSeq::parse).ok_or(Reject::new(400, "Bad CSeq"))?;
+        if cseq.name != m.text(name) {
+            return Err(Reject::new(400, "CSeq Method Differs From Request Line"));
+        }
+        let uri = Uri::parse(m.text(uri)).ok_or(Reject::new(400, "Bad Request-URI"))?;
+        if uri.scheme == Scheme::Other {
+            return Err(Reject::new(416, "Unsupported URI Scheme"));
+        }
+        match m.value(HeaderName::MaxForwards).map(sip::scan::number) {
+            Some(Some(0)) if essentials.method != Method::Options => return Err(Reject::new(483, "Too Many Hops")),
+            Some(Some(0..=255)) | None => {}
+            Some(_) => return Err(Reject::new(400, "Bad Max-Forwards")),
+        }
+        if m.first(HeaderName::ProxyRequire).is_some() {
+            let mut reject = Reject::new(420, "Bad Extension");
+            for header in m.all(HeaderName::ProxyRequire) {
+                reject.headers.extend_from_slice(b"Unsupported: ");
+                reject.headers.extend_from_slice(m.text(header.value));
+                reject.headers.extend_from_slice(b"\r\n");
+            }
+            return Err(reject);
+        }
+        Ok(())
+    }
+
+    /// Where a sound request goes; `None`: it is an OPTIONS for this node.
+    fn decide(&self, incoming: &Incoming<'_>, m: &Message<'_>, essentials: &Essentials<'_>, table: &Table) -> Result<Option<(Route, Side)>, Reject> {
+        if essentials.method == Method::Options && is_for_this_node(m, table) {
+            return Ok(None);
+        }
+        if essentials.to_tag.is_some() {
+            let (hop, sender) = self.dialog_hop(incoming, m, essentials, table)?;
+            let dead = hop.peer.and_then(|id| table.peer(id)).is_some_and(|p| p.state == routing::PeerState::Unhealthy);
+            if dead {
+                return Err(Reject { ends_dialog: true, ..Reject::new(481, PEER_DOWN) });
+            }
+            return Ok(Some((Route::Dialog(hop), sender)));
+        }
+        if essentials.method == Method::Bye {
+            return Err(Reject::new(481, "Call Does Not Exist"));
+        }
+        match table.listener(incoming.listener).map(|l| l.upstream) {
+            Some(Upstream::Service(id)) => Ok(Some((Route::Service(id), Side::Caller))),
+            _ => Err(Reject::new(403, "No Route For New Requests Here")),
+        }
+    }
+
+    /// Creates the context and makes the first attempt.
+    #[expect(clippy::too_many_arguments, reason = "one request's whole surroundings, used once")]
+    fn start(&mut self, now: Time, incoming: &Incoming<'_>, m: &Message<'_>, essentials: &Essentials<'_>, (route, sender): (Route, Side), table: &Table, out: &mut dyn Outbox) {
+        if self.contexts.len() >= self.config.max_transactions {
+            self.tally.count(Counter::RequestsRejected);
+            return self.answer(incoming, m, essentials, &Reject::new(503, "Too Many Transactions"), out);
+        }
+        let is_invite = essentials.method == Method::Invite;
+        let timers = self.config.timers;
+        self.serial = self.serial.wrapping_add(1);
+        let budget = match route {
+            Route::Service(id) => table.service(id).map_or(core::time::Duration::ZERO, |s| s.call_budget),
+            Route::Dialog(_) => timers.timeout(),
+        };
+        let mut context = Context {
+            id: 0,
+            key: essentials.key,
+            call: self.keys.call(essentials.call_id),
+            serial: self.serial,
+            server: if is_invite { ServerMachine::Invite(InviteServer::new(timers)) } else { ServerMachine::Other(Server::new(timers)) },
+            ingress: incoming.listener,
+            local: incoming.local,
+            remote: incoming.remote,
+            reply_to: respond::reply_address(&essentials.via, incoming.remote),
+            request: m.bytes.into(),
+            route,
+            sender,
+            is_bye: essentials.method == Method::Bye,
+            last_response: Vec::new(),
+            attempts: Vec::new(),
+            tried: ArrayVec::new(),
+            failures: Failures::default(),
+            budget_until: now + budget,
+            cancelled: false,
+            answered: false,
+            queued: None,
+        };
+        if is_invite {
+            self.respond(now, &mut context, m, 100, "Trying", out);
+        }
+        if context.is_new_call() {
+            self.tally.count(Counter::Calls);
+            if !self.open_media(now, &context, essentials, table, out) {
+                self.tally.count(Counter::MediaExhausted);
+                self.tally.count(Counter::CallsFailed);
+                self.respond(now, &mut context, m, 503, "No Media Port Free", out);
+            }
+        }
+        let entry = self.contexts.vacant_entry();
+        let id = entry.key();
+        context.id = id;
+        entry.insert(Some(Box::new(context)));
+        self.by_key.insert(essentials.key, id);
+        self.with_context(now, id, |engine, context| {
+            if !context.answered {
+                engine.next_attempt(now, context, m, table, out);
+            }
+        });
+    }
+
+    /// Answers without keeping state; a retransmission gets the same answer (RFC 3261 8.2.7).
+    pub(crate) fn answer(&mut self, incoming: &Incoming<'_>, m: &Message<'_>, essentials: &Essentials<'_>, reject: &Reject, out: &mut dyn Outbox) {
+        let tag = local_tag(essentials.key);
+        let response = Response { status: reject.status, reason: reject.reason, to_tag: &tag, headers: &reject.headers };
+        let mut buffer = core::mem::take(&mut self.buffer);
+        respond::write(m, incoming.remote, &response, &mut buffer);
+        self.send(out, incoming.local, respond::reply_address(&essentials.via, incoming.remote), &buffer);
+        self.buffer = buffer;
+    }
+
+    fn on_cancel(&mut self, now: Time, incoming: &Incoming<'_>, m: &Message<'_>, essentials: &Essentials<'_>, known: Option<usize>, out: &mut dyn Outbox) {
+        let Some(id) = known else {
+            return self.answer(incoming, m, essentials, &Reject::new(481, "Call Does Not Exist"), out);
+        };
+        self.answer(incoming, m, essentials, &Reject::new(200, "OK"), out);
+        self.with_context(now, id, |engine, context| engine.cancel(now, context, out));
+    }
+}
+
+/// Tag of an answer that this node gives itself: the same for every copy of a request.
+pub(crate) fn local_tag(key: u64) -> [u8; 18] {
+    let mut tag = *b"sw0000000000000000";
+    sip::branch::write_hex(&mut tag[2..10], (key >> 32) as u32);
+    sip::branch::write_hex(&mut tag[10..], key as u32);
+    tag
+}
+
+/// The answer to an OPTIONS for this node: whether it can serve new calls from that side.
+fn own_options(incoming: &Incoming<'_>, table: &Table) -> Reject {
+    let service = match table.listener(incoming.listener).map(|l| l.upstream) {
+        Some(Upstream::Service(id)) => table.service(id),
+        _ => None,
+    };
+    if service.is_some_and(|s| !table.can_serve(s)) {
+        return Reject::new(503, "No Peer Available");
+    }
+    let headers = b"Allow: INVITE, ACK, BYE, CANCEL, OPTIONS, PRACK, UPDATE, INFO, REFER, NOTIFY, SUBSCRIBE, MESSAGE, REGISTER\r\nAccept: application/sdp\r\n";
+    Reject { headers: headers.to_vec(), ..Reject::new(200, "OK") }
+}
+
+/// Whether the Request-URI is one of our listeners, without a user part.
+fn is_for_this_node(m: &Message<'_>, table: &Table) -> bool {
+    let StartLine::Request { uri, .. } = m.start else { return false };
+    let address: Option<SocketAddr> = Uri::parse(m.text(uri)).filter(|u| u.user.is_none()).and_then(|u| u.socket_addr());
+    address.is_some_and(|a| table.listener_at(a).is_some())
+}
+
+fn defect_reason(defect: Defect) -> &'static str {
+    match defect {
+        Defect::BadHeaderLine => "Bad Header Line",
+        Defect::TooManyHeaders => "Too Many Headers",
+        Defect::Unterminated => "No Empty Line After Headers",
+        Defect::BadContentLength => "Bad Content-Length",
+        Defect::BodyTruncated => "Body Shorter Than Content-Length",
+    }
+}

@@ -1,0 +1,209 @@
+//! A response arrives: whose is it, and what does it mean for the call (RFC 3261 16.7)?
+
+use crate::{
+    context::{ClientMachine, Context, Route, ServerMachine},
+    engine::{ClientSlot, Engine},
+    forward,
+    invite::TIMER_C,
+    report::{Counter, Outbox, Report},
+};
+use alloc::vec::Vec;
+use core::time::Duration;
+use packet::DropReason;
+use routing::Table;
+use sip::{
+    HeaderName, Message, Method,
+    branch::Branch,
+    scan::{CSeq, Via},
+    transaction::{Action, Time},
+};
+
+impl Engine {
+    pub(crate) fn on_response(&mut self, now: Time, m: &Message<'_>, status: u16, table: &Table, out: &mut dyn Outbox) {
+        let via = m.value(HeaderName::Via).and_then(Via::parse);
+        let cseq = m.value(HeaderName::CSeq).and_then(CSeq::parse);
+        let (Some(via), Some(cseq), None) = (via, cseq, m.defect) else {
+            return self.tally.drop(DropReason::SipBadResponse);
+        };
+        // A stateful proxy drops responses that match no transaction (RFC 6026 8.9).
+        let Some(branch) = via.branch.and_then(Branch::parse).filter(|b| b.worker == self.config.worker) else {
+            return self.tally.drop(DropReason::SipStrayResponse);
+        };
+        match self.clients.get(branch.slot as usize) {
+            Some(ClientSlot::Probe(probe)) if probe.nonce == branch.nonce => self.on_probe_answer(now, branch.slot, status, out),
+            Some(ClientSlot::Attempt { context, serial, nonce }) if *nonce == branch.nonce => {
+                let (id, serial) = (*context, *serial);
+                let current = self.contexts.get(id).and_then(Option::as_ref).is_some_and(|c| c.serial == serial);
+                if !current {
+                    return self.tally.drop(DropReason::SipStrayResponse);
+                }
+                self.with_context(now, id, |engine, context| {
+                    let index = context.attempts.iter().position(|a| a.slot == branch.slot);
+                    match index {
+                        Some(i) if cseq.method == Method::Cancel => engine.on_cancel_answer(now, context, i, status),
+                        Some(i) => engine.on_attempt_answer(now, context, i, m, status, table, out),
+                        None => engine.tally.drop(DropReason::SipStrayResponse),
+                    }
+                });
+            }
+            _ => self.tally.drop(DropReason::SipStrayResponse),
+        }
+    }
+
+    fn on_cancel_answer(&mut self, now: Time, context: &mut Context, i: usize, status: u16) {
+        if let Some((client, _)) = &mut context.attempts[i].cancel {
+            client.on_response(now, status);
+        }
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "one response's whole surroundings, used once")]
+    fn on_attempt_answer(&mut self, now: Time, context: &mut Context, i: usize, m: &Message<'_>, status: u16, table: &Table, out: &mut dyn Outbox) {
+        let attempt = &mut context.attempts[i];
+        let action = match &mut attempt.machine {
+            ClientMachine::Invite(client) => client.on_response(now, status),
+            ClientMachine::Other(client) => client.on_response(now, status),
+        };
+        if matches!(action, Action::Ack | Action::AckAndForward) {
+            self.send_ack(context, i, m, out);
+        }
+        match (action, status) {
+            (Action::Forward, 100..200) => self.on_provisional(now, context, i, m, status, table, out),
+            (Action::Forward, 200..300) => self.on_success(now, context, i, m, status, table, out),
+            (Action::Forward | Action::AckAndForward, _) => self.on_failure(now, context, i, m, status, table, out),
+            _ => self.tally.drop(DropReason::SipAbsorbed),
+        }
+    }
+
+    /// ACK of a final response other than 2xx (RFC 3261 17.1.1.3).
+    fn send_ack(&mut self, context: &Context, i: usize, m: &Message<'_>, out: &mut dyn Outbox) {
+        let attempt = &context.attempts[i];
+        let mut ack = core::mem::take(&mut self.buffer);
+        if forward::derive(&attempt.message, b"ACK", m.value(HeaderName::To), &mut ack).is_some() {
+            self.send(out, attempt.from, attempt.to, &ack);
+        }
+        self.buffer = ack;
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "one response's whole surroundings, used once")]
+    fn on_provisional(&mut self, now: Time, context: &mut Context, i: usize, m: &Message<'_>, status: u16, table: &Table, out: &mut dyn Outbox) {
+        let attempt = &mut context.attempts[i];
+        attempt.silent_at = None;
+        attempt.rang |= (180..190).contains(&status) && !attempt.abandoned;
+        if status > 100 || attempt.timer_c.is_none() {
+            attempt.timer_c = matches!(attempt.machine, ClientMachine::Invite(_)).then_some(now + TIMER_C);
+        }
+        if attempt.abandoned || attempt.cancel_wanted {
+            return self.send_cancel(now, attempt, out);
+        }
+        // 100 is hop by hop, and a non-INVITE's provisional responses are of no use (RFC 4320 4.1).
+        if status > 100 && context.is_invite() {
+            if let Some(peer) = context.attempts[i].peer {
+                out.report(Report::CallAnswered(peer));
+            }
+            self.pass_on(now, context, m, status, table, out);
+        }
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "one response's whole surroundings, used once")]
+    fn on_success(&mut self, now: Time, context: &mut Context, i: usize, m: &Message<'_>, status: u16, table: &Table, out: &mut dyn Outbox) {
+        let first = !context.answered;
+        let peer = context.attempts[i].peer;
+        if let Some(peer) = peer {
+            out.report(Report::CallAnswered(peer));
+        }
+        if !context.is_invite() {
+            if context.attempts[i].abandoned {
+                return self.tally.drop(DropReason::SipAbsorbed);
+            }
+            self.pass_on(now, context, m, status, table, out);
+            if context.is_bye {
+                self.close_dialog(context.call, out);
+            }
+            return;
+        }
+        if first && context.is_new_call() {
+            self.tally.count(Counter::CallsAnswered);
+            if context.tried.len() > 1 {
+                self.tally.count(Counter::CallsRescued);
+            }
+            if let Some(peer) = peer {
+                self.tally.peer(peer).answered += 1;
+            }
+            self.establish(context.call, peer);
+        }
+        self.pass_on(now, context, m, status, table, out);
+        // First 2xx wins, the others are cancelled (RFC 3261 16.7 step 10).
+        for j in (0..context.attempts.len()).filter(|j| *j != i) {
+            if context.attempts[j].is_live() {
+                self.abandon(now, &mut context.attempts[j], out);
+            }
+        }
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "one response's whole surroundings, used once")]
+    fn on_failure(&mut self, now: Time, context: &mut Context, i: usize, m: &Message<'_>, status: u16, table: &Table, out: &mut dyn Outbox) {
+        self.report_failure(context, i, m, status, out);
+        let attempt = &context.attempts[i];
+        if attempt.abandoned || context.answered {
+            return self.tally.drop(DropReason::SipAbsorbed);
+        }
+        let new = matches!(context.route, Route::Service(_));
+        let retryable = match context.server {
+            ServerMachine::Invite(_) => matches!(status, 408 | 503 | 504),
+            ServerMachine::Other(_) => status == 503,
+        };
+        if new && retryable {
+            match status {
+                408 => context.failures.timeout = true,
+                _ => context.failures.unavailable = true,
+            }
+            self.count_failure(context, i);
+            let rang = context.attempts[i].rang;
+            let request = context.request.clone();
+            let Ok(request) = Message::parse(&request) else { return };
+            // Retrying stops once a phone has rung: another one must not ring after it.
+            if rang {
+                self.exhausted(now, context, &request, table, out);
+            } else {
+                self.next_attempt(now, context, &request, table, out);
+            }
+            return;
+        }
+        if context.is_new_call() {
+            let cancelled = context.cancelled && status == 487;
+            self.tally.count(if cancelled { Counter::CallsCancelled } else { Counter::CallsRefused });
+            self.close_dialog(context.call, out);
+        }
+        self.pass_on(now, context, m, status, table, out);
+        if context.is_bye && matches!(status, 408 | 481) {
+            self.close_dialog(context.call, out);
+        }
+    }
+
+    fn report_failure(&mut self, context: &Context, i: usize, m: &Message<'_>, status: u16, out: &mut dyn Outbox) {
+        let Some(peer) = context.attempts[i].peer else { return };
+        if status != 503 {
+            return out.report(Report::CallAnswered(peer));
+        }
+        let digits = |v: &[u8]| v.iter().take_while(|b| b.is_ascii_digit()).count();
+        let hold = m.value(HeaderName::RetryAfter).and_then(|v| sip::scan::number(&v[..digits(v)]));
+        match hold {
+            Some(seconds) => out.report(Report::RetryAfter(peer, Duration::from_secs(seconds.into()))),
+            None => out.report(Report::CallFailed(peer)),
+        }
+    }
+
+    /// Passes a response upstream: without our Via, with our media ports.
+    fn pass_on(&mut self, now: Time, context: &mut Context, m: &Message<'_>, status: u16, table: &Table, out: &mut dyn Outbox) {
+        let mut message: Vec<u8> = core::mem::take(&mut self.buffer);
+        self.edits.clear();
+        forward::pop_via(m, &mut self.edits);
+        let shown = table.listener(context.ingress);
+        if let Some(shown) = shown {
+            self.anchor_body(m, context.call, context.sender.other(), shown);
+        }
+        self.edits.write(m.bytes, &mut message);
+        self.deliver(now, context, status, &message, out);
+        self.buffer = message;
+    }
+}
