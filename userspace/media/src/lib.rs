@@ -5,7 +5,6 @@
 
 extern crate alloc;
 
-pub mod class;
 pub mod sdp;
 pub mod session;
 

@@ -60,8 +60,6 @@ drop_reasons! {
     MediaWrongSource, "media_wrong_source";
     /// Media whose other side has given no address yet.
     MediaNoDestination, "media_no_destination";
-    /// A datagram on a media port that is neither RTP, RTCP, STUN, DTLS, ZRTP nor UDPTL.
-    MediaUnknown, "media_unknown";
     /// The hand-over ring to the owning worker is full.
     HandoverFull, "handover_full";
     /// No free frame to send with.

@@ -82,6 +82,16 @@ pub struct ServiceKey {
     pub pad: [u8; 2],
 }
 
+impl ServiceKey {
+    /// As bytes of the map's key.
+    pub fn to_bytes(self) -> [u8; 20] {
+        let mut bytes = [0; 20];
+        bytes[..16].copy_from_slice(&self.addr);
+        bytes[16..18].copy_from_slice(&self.port);
+        bytes
+    }
+}
+
 /// Value of the `MEDIA` map (key: local address): the ports that carry media there, both inclusive.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -90,6 +100,14 @@ pub struct MediaRange {
     pub first: u16,
     /// Last port, host byte order.
     pub last: u16,
+}
+
+impl MediaRange {
+    /// As bytes of the map's value.
+    pub fn to_bytes(self) -> [u8; 4] {
+        let ([a, b], [c, d]) = (self.first.to_ne_bytes(), self.last.to_ne_bytes());
+        [a, b, c, d]
+    }
 }
 
 /// Value of the allow-lists: who a source prefix belongs to. See [`Tag`] for the fields.
@@ -104,6 +122,14 @@ pub struct AllowValue {
     pub health: u8,
 }
 
+impl AllowValue {
+    /// As bytes of the map's value.
+    pub fn to_bytes(self) -> [u8; 4] {
+        let [a, b] = self.peer.to_ne_bytes();
+        [a, b, self.region, self.health]
+    }
+}
+
 /// The one entry of the `SETTINGS` map.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -114,6 +140,14 @@ pub struct Settings {
     pub vlan: u16,
     /// Zero.
     pub pad: u16,
+}
+
+impl Settings {
+    /// As bytes of the map's value.
+    pub fn to_bytes(self) -> [u8; 8] {
+        let ([a, b, c, d], [e, f]) = (self.epoch.to_ne_bytes(), self.vlan.to_ne_bytes());
+        [a, b, c, d, e, f, 0, 0]
+    }
 }
 
 macro_rules! verdicts {

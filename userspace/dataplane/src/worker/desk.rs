@@ -1,0 +1,226 @@
+//! Where a datagram is judged: SIP or media, mine or another worker's.
+
+use crate::{
+    backend::{Io, Outgoing},
+    plan::PortSlices,
+};
+use exchange::{
+    Exchange,
+    errands::{Errand, Notice},
+    snapshot::Reader,
+    sources::AllowList,
+};
+use media::{PortPair, Relay};
+use packet::{DropReason, checksum::Sum};
+use proxy::{Counter, Disposition, Engine, Incoming, Outbox, Report};
+use routing::Table;
+use std::{
+    net::{IpAddr, SocketAddr},
+    sync::Arc,
+    time::Duration,
+};
+
+/// A received datagram's surroundings.
+#[derive(Clone, Copy, Debug)]
+pub struct Arrival {
+    /// Local address it arrived at.
+    pub local: SocketAddr,
+    /// Its sender.
+    pub remote: SocketAddr,
+    /// DSCP and ECN.
+    pub tos: u8,
+    /// When the node first saw it: low 32 bits of the monotonic clock in nanoseconds.
+    pub seen_at: u32,
+    /// Whether the XDP program has looked its source up in the allow-list.
+    pub checked: bool,
+}
+
+/// What becomes of a received datagram.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// Nothing more: handled, handed over or dropped.
+    Done,
+    /// Send its payload on, unchanged.
+    Relay(Relay),
+}
+
+/// The judgement of one worker.
+pub struct Desk {
+    worker: usize,
+    engine: Engine,
+    exchange: Arc<Exchange>,
+    table_reader: Reader<Table>,
+    /// The table of this turn.
+    table: Arc<Table>,
+    allow: Reader<AllowList>,
+    ports: PortSlices,
+}
+
+impl Desk {
+    /// For a worker.
+    pub fn new(worker: usize, engine: Engine, exchange: Arc<Exchange>, ports: PortSlices) -> Self {
+        let mut table_reader = exchange.table.reader();
+        let table = Arc::clone(table_reader.load());
+        let allow = exchange.allow.reader();
+        Self { worker, engine, exchange, table_reader, table, allow, ports }
+    }
+
+    /// Starts a turn: takes up a new table, if one was published.
+    pub fn begin(&mut self, now: Duration, io: &mut dyn Io) {
+        let table = self.table_reader.load();
+        if table.generation != self.table.generation {
+            self.table = Arc::clone(table);
+            self.engine.on_table(now, &self.table, &mut Out { io, exchange: &self.exchange });
+        }
+    }
+
+    /// Judges one datagram.
+    #[inline]
+    pub fn process(&mut self, now: Duration, arrival: &Arrival, payload: &[u8], io: &mut dyn Io) -> Verdict {
+        if !arrival.checked && !self.allow.load().allows(arrival.remote.ip()) {
+            self.engine.tally.drop(DropReason::NotAllowed);
+            return Verdict::Done;
+        }
+        match self.ports.owner(arrival.local.port()) {
+            Some(owner) => self.media(now, owner, arrival, payload),
+            None => {
+                self.sip(now, arrival, payload, io);
+                Verdict::Done
+            }
+        }
+    }
+
+    fn media(&mut self, now: Duration, owner: usize, arrival: &Arrival, payload: &[u8]) -> Verdict {
+        if owner != self.worker {
+            self.hand_over(owner, arrival, payload);
+            return Verdict::Done;
+        }
+        match self.engine.on_media(now, arrival.local.port(), arrival.remote) {
+            Ok(relay) => Verdict::Relay(relay),
+            Err(reason) => {
+                self.engine.tally.drop(reason);
+                Verdict::Done
+            }
+        }
+    }
+
+    fn sip(&mut self, now: Duration, arrival: &Arrival, datagram: &[u8], io: &mut dyn Io) {
+        let Some(listener) = self.table.listener_at(arrival.local) else {
+            return self.engine.tally.drop(DropReason::NoListener);
+        };
+        let incoming = Incoming { listener, local: arrival.local, remote: arrival.remote, datagram };
+        let mut out = Out { io, exchange: &self.exchange };
+        match self.engine.on_sip(now, &incoming, &self.table, &mut out) {
+            Disposition::Done => {}
+            Disposition::BelongsTo(owner) => self.hand_over(usize::from(owner), arrival, datagram),
+        }
+    }
+
+    fn hand_over(&mut self, owner: usize, arrival: &Arrival, payload: &[u8]) {
+        let sent = self.exchange.handover.send(self.worker, owner, |parcel| {
+            parcel.local = arrival.local;
+            parcel.remote = arrival.remote;
+            parcel.tos = arrival.tos;
+            parcel.seen_at = arrival.seen_at;
+            parcel.payload.clear();
+            parcel.payload.extend_from_slice(payload);
+        });
+        if sent {
+            self.engine.tally.count(Counter::HandedOver);
+            self.exchange.errands[owner].bell.ring();
+        } else {
+            self.engine.tally.drop(DropReason::HandoverFull);
+        }
+    }
+
+    /// Takes packets that other workers handed over, up to `limit` from each.
+    pub fn receive_parcels(&mut self, now: Duration, limit: usize, io: &mut dyn Io) -> usize {
+        let exchange = Arc::clone(&self.exchange);
+        let mut received = 0;
+        for from in 0..exchange.errands.len() {
+            for _ in 0..limit {
+                let took = exchange.handover.receive(from, self.worker, |parcel| {
+                    let arrival = Arrival {
+                        local: parcel.local,
+                        remote: parcel.remote,
+                        tos: parcel.tos,
+                        seen_at: parcel.seen_at,
+                        checked: true,
+                    };
+                    io.stamp(Some(parcel.seen_at));
+                    if let Verdict::Relay(relay) = self.process(now, &arrival, &parcel.payload, io) {
+                        let sum = Sum::new().add_bytes(&parcel.payload);
+                        io.send(&Outgoing { from: relay.from, to: relay.to, payload: &parcel.payload, sum, tos: parcel.tos });
+                    }
+                });
+                if !took {
+                    break;
+                }
+                received += 1;
+            }
+        }
+        io.stamp(None);
+        received
+    }
+
+    /// Runs errands of the control thread; `false`: it wants this worker to stop.
+    pub fn run_errands(&mut self, now: Duration, io: &mut dyn Io) -> bool {
+        while let Some(errand) = self.exchange.errands[self.worker].take() {
+            match errand {
+                Errand::Probe { peer, timeout } => {
+                    let mut out = Out { io, exchange: &self.exchange };
+                    self.engine.probe(now, peer, timeout, &self.table, &mut out);
+                }
+                Errand::Look => {}
+                Errand::Stop => return false,
+            }
+        }
+        true
+    }
+
+    /// Handles timers that are due.
+    pub fn run_timers(&mut self, now: Duration, io: &mut dyn Io) {
+        if self.engine.next_deadline().is_some_and(|at| at <= now) {
+            self.engine.on_timer(now, &self.table, &mut Out { io, exchange: &self.exchange });
+        }
+    }
+
+    /// Whether errands or handed-over packets wait.
+    pub fn has_work(&self) -> bool {
+        !self.exchange.errands[self.worker].is_empty() || !self.exchange.handover.is_empty(self.worker)
+    }
+
+    /// The engine.
+    pub fn engine(&mut self) -> &mut Engine {
+        &mut self.engine
+    }
+
+    /// Generation of the table in use.
+    pub fn table_generation(&self) -> u32 {
+        self.table.generation
+    }
+}
+
+/// The engine's way out.
+struct Out<'a> {
+    io: &'a mut dyn Io,
+    exchange: &'a Exchange,
+}
+
+impl Outbox for Out<'_> {
+    fn send(&mut self, from: SocketAddr, to: SocketAddr, message: &[u8]) {
+        let sum = Sum::new().add_bytes(message);
+        self.io.send(&Outgoing { from, to, payload: message, sum, tos: SIP_TOS });
+    }
+
+    fn report(&mut self, report: Report) {
+        self.exchange.reports.send(Notice::Peer(report));
+    }
+
+    fn media_ports(&mut self, in_use: bool, address: IpAddr, ports: PortPair) {
+        self.io.media_ports(in_use, address, ports);
+    }
+}
+
+/// Signalling is marked CS3 (RFC 4594 section 3).
+const SIP_TOS: u8 = 24 << 2;
