@@ -85,6 +85,11 @@ impl Reports {
         queued
     }
 
+    /// Whether none is queued.
+    pub fn is_empty(&self) -> bool {
+        self.queue.is_empty()
+    }
+
     /// Takes the next notice.
     pub fn take(&self) -> Option<Notice> {
         self.queue.pop()

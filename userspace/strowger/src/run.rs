@@ -1,0 +1,283 @@
+//! `strowger run`: starts a node and is its control thread until told to stop.
+
+use crate::machine;
+use anyhow::{Context as _, Result, bail};
+use control::{
+    admin::{
+        socket::{self, StatusSocket},
+        status::{self, XdpStatus},
+    },
+    assemble::{self, Source},
+    configure::{self, Checked, schema::XdpMode as ConfigMode},
+    links::Link,
+    next_hop::NextHopKeeper,
+    observe::Observer,
+    probe::Schedule,
+};
+use dataplane::{BackendKind, InterfacePlan, Node, NodePlan, WorkerPlan, XdpMode, clock, pin, program::{Program, ProgramError}};
+use exchange::{Exchange, errands::{Errand, Notice}};
+use std::{collections::HashMap, net::IpAddr, os::fd::AsFd, path::Path, sync::Arc, time::Duration};
+use tokio::{
+    io::unix::AsyncFd,
+    signal::unix::{SignalKind, signal},
+    time::sleep,
+};
+use xdp_abi::{AllowValue, MediaRange, NO_PEER, NO_REGION, Settings};
+
+/// How often neighbours in use are confirmed.
+const CONFIRM: Duration = Duration::from_secs(10);
+/// Kernel table changes are gathered this long before they are read.
+const GATHER: Duration = Duration::from_millis(5);
+/// How often a lost worker is looked for.
+const WATCH: Duration = Duration::from_millis(200);
+
+pub(crate) fn run(file: &Path) -> Result<()> {
+    let mut config = configure::load(file)?;
+    log_to_stderr();
+    let links = if config.interfaces.is_empty() { HashMap::new() } else { machine::links()? };
+    let problems = machine::problems(&config)?;
+    if !problems.is_empty() {
+        bail!("{} does not fit this machine:\n  {}", file.display(), problems.join("\n  "));
+    }
+    complete_pinning(&mut config, &links);
+    for warning in config.warnings.iter().cloned().chain(machine::sibling_warnings(&config)).chain(machine::unserved(&config, &links)) {
+        tracing::warn!("{warning}");
+    }
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(Control::start(config, &links)?.run())
+}
+
+fn log_to_stderr() {
+    let filter = tracing_subscriber::EnvFilter::try_from_default_env().unwrap_or_else(|_| "info".into());
+    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_target(false).init();
+}
+
+/// Without a `[pinning]` section one worker serves all queues, on the last core.
+fn complete_pinning(config: &mut Checked, links: &HashMap<String, Link>) {
+    let [worker] = &mut config.workers[..] else { return };
+    if worker.queues.is_empty() && config.afxdp {
+        for (i, interface) in config.interfaces.iter().enumerate() {
+            let queues = links.get(&interface.device).map_or(1, |l| l.rx_queues);
+            worker.queues.extend((0..queues).map(|queue| (i, queue, 0)));
+        }
+        worker.core = worker.core.or(pin::cores().last().map(|core| (*core, 0)));
+    }
+}
+
+/// The control thread's state.
+struct Control {
+    config: Checked,
+    exchange: Arc<Exchange>,
+    node: Node,
+    observer: Observer,
+    schedule: Schedule,
+    sources: Vec<Source>,
+    generation: u32,
+    started: Duration,
+    /// Worker that sends the next probe: all take turns, so that each path is tried.
+    prober: usize,
+}
+
+impl Control {
+    fn start(config: Checked, links: &HashMap<String, Link>) -> Result<Self> {
+        let started = clock::monotonic();
+        let observer = Observer::new(&config, started);
+        let exchange = Exchange::new(config.workers.len(), config.peers.len())?;
+        let sources = assemble::sources(&config);
+        exchange.allow.publish(assemble::allow_list(&sources));
+        exchange.table.publish(assemble::table(&config, &observer, 1));
+        let plan = plan(&config, links);
+        let prepare = |programs: &mut [Program]| fill_maps(&config, &sources, &observer, 1, programs);
+        let node = Node::start(&plan, &exchange, prepare)?;
+        if let Some(core) = config.control_core
+            && !pin::pin(core)
+        {
+            tracing::warn!(core, "cannot pin the control thread");
+        }
+        let policies = config.peers.iter().map(|p| config.services[usize::from(p.service.0)].policy).collect();
+        let schedule = Schedule::new(started, policies, started.as_nanos() as u64);
+        Ok(Self { config, exchange, node, observer, schedule, sources, generation: 1, started, prober: 0 })
+    }
+
+    async fn run(mut self) -> Result<()> {
+        let socket = StatusSocket::bind(&self.config.status_socket).await.with_context(|| format!("status socket {}", self.config.status_socket.display()))?;
+        let exchange = Arc::clone(&self.exchange);
+        let reports = AsyncFd::register_with_interest(exchange.reports.bell.as_fd(), tokio::io::Interest::READABLE)?;
+        let mut hops = self.next_hops().await?;
+        let mut terminate = signal(SignalKind::terminate())?;
+        let mut interrupt = signal(SignalKind::interrupt())?;
+        let mut confirm = tokio::time::interval(CONFIRM);
+        let mut watch = tokio::time::interval(WATCH);
+        tracing::info!(node = self.config.name, workers = self.config.workers.len(), "ready");
+        loop {
+            self.probe_due();
+            let unresolved = self.take_notices();
+            if let (false, Some(hops)) = (unresolved.is_empty(), &mut hops) {
+                let mut new = false;
+                unresolved.into_iter().for_each(|address| new |= hops.want(address));
+                if new {
+                    refresh(hops).await;
+                }
+            }
+            exchange.reports.bell.lie_down();
+            // A notice that came since it was looked for rings no bell.
+            let idle = exchange.reports.is_empty();
+            let until_probe = if idle { self.until_probe() } else { Duration::ZERO };
+            tokio::select! {
+                _ = terminate.recv() => break,
+                _ = interrupt.recv() => break,
+                ready = reports.readable() => { ready?.clear_ready(); }
+                () = sleep(until_probe) => {}
+                client = socket.accept() => if let Ok(client) = client { socket::answer(client, self.status()); },
+                () = changed(&mut hops) => if let Some(hops) = &mut hops { sleep(GATHER).await; refresh(hops).await; },
+                _ = confirm.tick() => if let Some(hops) = &mut hops { hops.confirm().await; refresh(hops).await; },
+                _ = watch.tick() => if !self.node.is_running() { bail!("a worker ended, see the log"); },
+            }
+            exchange.reports.bell.get_up();
+        }
+        tracing::info!("stopping");
+        self.node.stop();
+        Ok(())
+    }
+
+    /// The keeper of next hops, with all peers wanted from the start; none for kernel sockets.
+    async fn next_hops(&self) -> Result<Option<NextHopKeeper>> {
+        if !self.config.afxdp {
+            return Ok(None);
+        }
+        let links = control::links::all().await?;
+        let indices: Vec<u32> = self.config.interfaces.iter().filter_map(|i| links.get(&i.device)).map(|l| l.index).collect();
+        let mut hops = NextHopKeeper::new(&indices, Arc::clone(&self.exchange)).context("cannot watch routes and neighbours")?;
+        for peer in &self.config.peers {
+            hops.want(peer.address.ip());
+        }
+        hops.confirm().await;
+        refresh(&mut hops).await;
+        Ok(Some(hops))
+    }
+
+    fn until_probe(&self) -> Duration {
+        self.schedule.next().map_or(WATCH, |at| at.saturating_sub(clock::monotonic()))
+    }
+
+    fn probe_due(&mut self) {
+        let now = clock::monotonic();
+        while let Some((peer, timeout)) = self.schedule.pop(now) {
+            let worker = self.prober;
+            self.prober = (self.prober + 1) % self.exchange.errands.len();
+            if !self.exchange.errands[worker].send(Errand::Probe { peer, timeout }) {
+                tracing::error!(worker, "the worker takes no errands");
+            }
+        }
+    }
+
+    /// Takes what workers report; the addresses among it that they cannot reach.
+    fn take_notices(&mut self) -> Vec<IpAddr> {
+        let now = clock::monotonic();
+        let mut unresolved = Vec::new();
+        let mut changed = false;
+        while let Some(notice) = self.exchange.reports.take() {
+            match notice {
+                Notice::Peer(report) => changed |= self.observer.on_report(now, report),
+                Notice::Unresolved(address) => unresolved.push(address),
+            }
+        }
+        if changed {
+            self.publish();
+        }
+        unresolved
+    }
+
+    /// A new generation: to the workers, and to the XDP programs' maps.
+    fn publish(&mut self) {
+        self.generation += 1;
+        self.exchange.table.publish(assemble::table(&self.config, &self.observer, self.generation));
+        for errands in &self.exchange.errands {
+            errands.send(Errand::Look);
+        }
+        if let Err(error) = write_health(&self.config, &self.sources, &self.observer, self.generation, &mut self.node.programs) {
+            tracing::error!(%error, "cannot update the XDP program's maps");
+        }
+    }
+
+    fn status(&self) -> String {
+        let xdp = self.config.interfaces.iter().zip(&self.node.programs).map(|(interface, program)| XdpStatus {
+            interface: interface.name.clone(),
+            device: interface.device.clone(),
+            mode: program.attached.label(),
+            verdicts: program.verdicts().unwrap_or_default().into_iter().filter(|(_, n)| *n > 0).map(|(v, n)| (v.label(), n)).collect(),
+        });
+        let status = status::collect(&self.config, &self.observer, &self.exchange, xdp.collect(), clock::monotonic(), self.started);
+        serde_json::to_string(&status).unwrap_or_else(|e| format!("{{\"error\":\"{e}\"}}"))
+    }
+}
+
+async fn changed(hops: &mut Option<NextHopKeeper>) {
+    match hops {
+        Some(hops) => hops.changed().await,
+        None => std::future::pending().await,
+    }
+}
+
+async fn refresh(hops: &mut NextHopKeeper) {
+    if let Err(error) = hops.refresh().await {
+        tracing::warn!(%error, "cannot read routes and neighbours");
+    }
+}
+
+fn plan(config: &Checked, links: &HashMap<String, Link>) -> NodePlan {
+    let interface = |i: &configure::InterfaceConfig| {
+        let link = links.get(&i.device)?;
+        let mode = match i.mode {
+            ConfigMode::Auto => XdpMode::Auto,
+            ConfigMode::ZeroCopy => XdpMode::ZeroCopy,
+            ConfigMode::Copy => XdpMode::Copy,
+            ConfigMode::Generic => XdpMode::Generic,
+        };
+        Some(InterfacePlan { device: i.device.clone(), index: link.index, mac: link.mac, mtu: link.mtu, vlan: i.vlan, mode })
+    };
+    let worker = |w: &configure::WorkerConfig| WorkerPlan {
+        core: w.core.map(|(core, _)| core),
+        queues: w.queues.iter().map(|(interface, queue, _)| (*interface, *queue)).collect(),
+    };
+    NodePlan {
+        backend: if config.afxdp { BackendKind::AfXdp } else { BackendKind::Udp },
+        interfaces: if config.afxdp { config.interfaces.iter().filter_map(interface).collect() } else { Vec::new() },
+        workers: config.workers.iter().map(worker).collect(),
+        listeners: config.listeners.iter().map(|l| l.address).collect(),
+        media_ports: config.media_ports.clone(),
+        media_timeout: config.media_timeout,
+        max_transactions: config.max_transactions,
+        ring_size: config.ring_size,
+    }
+}
+
+/// Writes all maps of all programs.
+fn fill_maps(config: &Checked, sources: &[Source], observer: &Observer, generation: u32, programs: &mut [Program]) -> Result<(), ProgramError> {
+    for program in programs.iter_mut() {
+        for listener in &config.listeners {
+            program.add_service(listener.address)?;
+            if !config.media_ports.is_empty() {
+                let (first, last) = (*config.media_ports.start(), *config.media_ports.end());
+                program.add_media(listener.media, MediaRange { first, last })?;
+            }
+        }
+    }
+    write_health(config, sources, observer, generation, programs)
+}
+
+/// Writes what changes with health: the allow-lists and the generation.
+fn write_health(config: &Checked, sources: &[Source], observer: &Observer, generation: u32, programs: &mut [Program]) -> Result<(), ProgramError> {
+    for (program, interface) in programs.iter_mut().zip(&config.interfaces) {
+        for source in sources {
+            let value = AllowValue {
+                peer: source.peer.map_or(NO_PEER, |p| p.0),
+                region: source.region.map_or(NO_REGION, |r| r.0),
+                health: source.peer.map_or(0, |p| observer.state(p) as u8),
+            };
+            program.allow(source.prefix, value)?;
+        }
+        program.set_settings(Settings { epoch: generation, vlan: interface.vlan.unwrap_or(0), pad: 0 })?;
+    }
+    Ok(())
+}
