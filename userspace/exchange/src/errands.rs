@@ -5,6 +5,7 @@ use crossbeam_queue::ArrayQueue;
 use proxy::Report;
 use routing::PeerId;
 use std::{io, net::IpAddr, time::Duration};
+use tokio::sync::Notify;
 
 /// Something a worker does for the control thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,29 +70,28 @@ pub enum Notice {
 #[derive(Debug)]
 pub struct Reports {
     queue: ArrayQueue<Notice>,
-    /// Rung for every notice.
-    pub bell: Bell,
+    arrived: Notify,
 }
 
 impl Reports {
-    pub(crate) fn new() -> io::Result<Self> {
-        Ok(Self { queue: ArrayQueue::new(REPORTS), bell: Bell::new()? })
+    pub(crate) fn new() -> Self {
+        Self { queue: ArrayQueue::new(REPORTS), arrived: Notify::new() }
     }
 
-    /// Queues a notice; `false`: the queue is full and the notice lost.
+    /// Queues a notice and wakes the control thread; `false`: the queue is full and the notice lost.
     pub fn send(&self, notice: Notice) -> bool {
         let queued = self.queue.push(notice).is_ok();
-        self.bell.ring();
+        self.arrived.notify_one();
         queued
-    }
-
-    /// Whether none is queued.
-    pub fn is_empty(&self) -> bool {
-        self.queue.is_empty()
     }
 
     /// Takes the next notice.
     pub fn take(&self) -> Option<Notice> {
         self.queue.pop()
+    }
+
+    /// Waits for a notice sent since the last wait.
+    pub async fn arrived(&self) {
+        self.arrived.notified().await;
     }
 }

@@ -52,7 +52,7 @@ impl Exchange {
             table: Snapshot::default(),
             next_hops: Snapshot::default(),
             allow: Snapshot::default(),
-            reports: Reports::new()?,
+            reports: Reports::new(),
             errands,
             handover: Handover::new(workers),
             boards: (0..workers).map(|_| WorkerBoard::new(peers)).collect(),

@@ -16,9 +16,8 @@ use control::{
 };
 use dataplane::{BackendKind, InterfacePlan, Node, NodePlan, WorkerPlan, XdpMode, clock, pin, program::{Program, ProgramError}};
 use exchange::{Exchange, errands::{Errand, Notice}};
-use std::{collections::HashMap, net::IpAddr, os::fd::AsFd, path::Path, sync::Arc, time::Duration};
+use std::{collections::HashMap, net::IpAddr, path::Path, sync::Arc, time::Duration};
 use tokio::{
-    io::unix::AsyncFd,
     signal::unix::{SignalKind, signal},
     time::sleep,
 };
@@ -102,7 +101,6 @@ impl Control {
     async fn run(mut self) -> Result<()> {
         let socket = StatusSocket::bind(&self.config.status_socket).await.with_context(|| format!("status socket {}", self.config.status_socket.display()))?;
         let exchange = Arc::clone(&self.exchange);
-        let reports = AsyncFd::register_with_interest(exchange.reports.bell.as_fd(), tokio::io::Interest::READABLE)?;
         let mut hops = self.next_hops().await?;
         let mut terminate = signal(SignalKind::terminate())?;
         let mut interrupt = signal(SignalKind::interrupt())?;
@@ -119,21 +117,17 @@ impl Control {
                     refresh(hops).await;
                 }
             }
-            exchange.reports.bell.lie_down();
-            // A notice that came since it was looked for rings no bell.
-            let idle = exchange.reports.is_empty();
-            let until_probe = if idle { self.until_probe() } else { Duration::ZERO };
+            let until_probe = self.until_probe();
             tokio::select! {
                 _ = terminate.recv() => break,
                 _ = interrupt.recv() => break,
-                ready = reports.readable() => { ready?.clear_ready(); }
+                () = exchange.reports.arrived() => {}
                 () = sleep(until_probe) => {}
                 client = socket.accept() => if let Ok(client) = client { socket::answer(client, self.status()); },
                 () = changed(&mut hops) => if let Some(hops) = &mut hops { sleep(GATHER).await; refresh(hops).await; },
                 _ = confirm.tick() => if let Some(hops) = &mut hops { hops.confirm().await; refresh(hops).await; },
                 _ = watch.tick() => if !self.node.is_running() { bail!("a worker ended, see the log"); },
             }
-            exchange.reports.bell.get_up();
         }
         tracing::info!("stopping");
         self.node.stop();

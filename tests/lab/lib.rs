@@ -1,0 +1,16 @@
+//! Laboratories: network namespaces joined by veth, real SIP software in them, and a strowger node.
+//!
+//! Everything made here is removed when it is dropped; [`sweep`] removes what a killed process left.
+#![forbid(unsafe_code)]
+
+pub mod namespace;
+pub mod node;
+pub mod process;
+pub mod rtp;
+pub mod sipp;
+pub mod two_regions;
+
+pub use namespace::{Namespace, sweep, veth};
+pub use node::StrowgerNode;
+pub use process::Process;
+pub use two_regions::TwoRegions;

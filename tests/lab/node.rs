@@ -1,0 +1,150 @@
+//! A strowger node in a namespace: the real binary with a configuration file.
+
+use crate::{Namespace, Process, process::eventually};
+use anyhow::{Context as _, Result, bail};
+use rustix::process::Signal;
+use serde_json::Value;
+use std::{
+    fs::{self, File},
+    io::{Read as _, Write as _},
+    os::unix::net::UnixStream,
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+/// A running node.
+#[derive(Debug)]
+pub struct StrowgerNode {
+    process: Process,
+    socket: PathBuf,
+    log: PathBuf,
+}
+
+/// The binary under test: `STROWGER` in the environment, or the newest build.
+///
+/// # Errors
+/// There is none.
+pub fn binary() -> Result<PathBuf> {
+    if let Some(path) = std::env::var_os("STROWGER") {
+        return Ok(path.into());
+    }
+    let target = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target");
+    let built = ["release", "debug"].map(|profile| target.join(profile).join("strowger"));
+    let newest = built.into_iter().filter(|p| p.exists()).max_by_key(|p| p.metadata().and_then(|m| m.modified()).ok());
+    newest.context("no strowger binary: run `cargo xtask build`")
+}
+
+impl StrowgerNode {
+    /// Starts a node and waits until it answers. `@dir@` in the configuration is replaced by
+    /// `directory`, where the node's socket and log lie.
+    ///
+    /// # Errors
+    /// It does not start; the error holds its log.
+    pub fn start(namespace: &Namespace, directory: &Path, config: &str) -> Result<Self> {
+        fs::create_dir_all(directory)?;
+        let file = directory.join("strowger.toml");
+        let socket = directory.join("status.sock");
+        let log = directory.join("strowger.log");
+        fs::write(&file, config.replace("@dir@", &directory.display().to_string()))?;
+        let mut command = namespace.command(&binary()?.display().to_string());
+        command.arg("run").arg(&file).stdout(File::create(directory.join("strowger.out"))?).stderr(File::create(&log)?);
+        let process = Process::start("strowger", &mut command)?;
+        let mut node = Self { process, socket, log };
+        let ready = eventually("the node answers", Duration::from_secs(10), || node.process.ended().is_some() || node.status().is_ok());
+        if ready.is_err() || node.process.ended().is_some() {
+            bail!("strowger did not start: {}", node.log());
+        }
+        Ok(node)
+    }
+
+    /// Its status.
+    ///
+    /// # Errors
+    /// It does not answer.
+    pub fn status(&self) -> Result<Value> {
+        let mut stream = UnixStream::connect(&self.socket)?;
+        stream.set_read_timeout(Some(Duration::from_secs(2)))?;
+        stream.write_all(b"status\n")?;
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer)?;
+        Ok(serde_json::from_str(&answer)?)
+    }
+
+    /// One of its counters.
+    pub fn counter(&self, name: &str) -> u64 {
+        self.status().ok().and_then(|s| s["counters"][name].as_u64()).unwrap_or_default()
+    }
+
+    /// Packets dropped for a reason.
+    pub fn drops(&self, reason: &str) -> u64 {
+        self.status().ok().and_then(|s| s["drops"][reason].as_u64()).unwrap_or_default()
+    }
+
+    /// A peer's row of the status.
+    pub fn peer(&self, name: &str) -> Option<Value> {
+        let status = self.status().ok()?;
+        status["peers"].as_array()?.iter().find(|p| p["name"] == name).cloned()
+    }
+
+    /// Waits until a peer has a state; how long it took.
+    ///
+    /// # Errors
+    /// It has not within `limit`.
+    pub fn wait_for(&self, peer: &str, state: &str, limit: Duration) -> Result<Duration> {
+        let holds = || self.peer(peer).is_some_and(|p| p["state"] == state);
+        eventually(&format!("{peer} is {state}"), limit, holds).with_context(|| self.log())
+    }
+
+    /// Its log.
+    pub fn log(&self) -> String {
+        fs::read_to_string(&self.log).unwrap_or_default()
+    }
+
+    /// Kills it without warning.
+    pub fn kill(&mut self) {
+        self.process.kill();
+    }
+
+    /// Stops it as an operator would.
+    ///
+    /// # Errors
+    /// It does not stop cleanly.
+    pub fn stop(&mut self) -> Result<()> {
+        self.process.signal(Signal::TERM)?;
+        let status = self.process.wait(Duration::from_secs(10))?;
+        if !status.success() {
+            bail!("strowger ended with {status}: {}", self.log());
+        }
+        Ok(())
+    }
+}
+
+/// A directory that is removed when dropped.
+#[derive(Debug)]
+pub struct Scratch(PathBuf);
+
+impl Scratch {
+    /// A new directory for this process.
+    ///
+    /// # Errors
+    /// It cannot be made.
+    pub fn new() -> Result<Self> {
+        use std::sync::atomic::{AtomicU32, Ordering};
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let name = format!("strowger-lab-{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
+        let path = std::env::temp_dir().join(name);
+        fs::create_dir_all(&path)?;
+        Ok(Self(path))
+    }
+
+    /// Its path.
+    pub fn path(&self) -> &Path {
+        &self.0
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}

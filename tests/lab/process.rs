@@ -1,0 +1,83 @@
+//! Child processes that do not outlive their owner.
+
+use anyhow::{Context as _, Result, bail};
+use rustix::process::{Pid, Signal, kill_process};
+use std::{
+    process::{Child, Command, ExitStatus},
+    time::{Duration, Instant},
+};
+
+/// A running child; killed when dropped.
+#[derive(Debug)]
+pub struct Process {
+    name: String,
+    child: Child,
+}
+
+impl Process {
+    /// Starts a command.
+    ///
+    /// # Errors
+    /// It cannot be started.
+    pub fn start(name: &str, command: &mut Command) -> Result<Self> {
+        let child = command.spawn().with_context(|| format!("cannot start {name}: {command:?}"))?;
+        Ok(Self { name: name.to_owned(), child })
+    }
+
+    /// Sends a signal.
+    ///
+    /// # Errors
+    /// The process is gone.
+    pub fn signal(&self, signal: Signal) -> Result<()> {
+        let pid = Pid::from_raw(self.child.id() as i32).context("pid 0")?;
+        kill_process(pid, signal).with_context(|| format!("signalling {}", self.name))
+    }
+
+    /// Kills it at once and waits for its end.
+    pub fn kill(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+
+    /// Its exit status, if it has ended.
+    pub fn ended(&mut self) -> Option<ExitStatus> {
+        self.child.try_wait().ok().flatten()
+    }
+
+    /// Waits for its end.
+    ///
+    /// # Errors
+    /// It does not end in time; it is killed then.
+    pub fn wait(&mut self, limit: Duration) -> Result<ExitStatus> {
+        let deadline = Instant::now() + limit;
+        while Instant::now() < deadline {
+            if let Some(status) = self.ended() {
+                return Ok(status);
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        self.kill();
+        bail!("{} did not end within {limit:?}", self.name)
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+/// Tries something until it holds.
+///
+/// # Errors
+/// It never does within `limit`; `what` names it.
+pub fn eventually(what: &str, limit: Duration, mut holds: impl FnMut() -> bool) -> Result<Duration> {
+    let start = Instant::now();
+    while start.elapsed() < limit {
+        if holds() {
+            return Ok(start.elapsed());
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    bail!("not within {limit:?}: {what}")
+}
