@@ -33,11 +33,11 @@ fn node(lab: &TwoRegions) -> &lab::StrowgerNode {
 
 /// Replaces peer a1 by one with another scenario, gives it all calls of region A, and waits until the
 /// node finds it healthy.
-fn only_a1(scenario: &str, args: &[&str]) -> Result<TwoRegions> {
+fn only_a1(scenario: &str) -> Result<TwoRegions> {
     let mut lab = TwoRegions::new(1)?;
     lab.start_all_peers()?;
     lab.kill_peer("a1");
-    lab.start_peer("a1", scenario, args)?;
+    lab.start_peer("a1", scenario, &[])?;
     // a1 is always tried first.
     let second = "name = \"a2\"\npriority = 1";
     lab.start_node(&two_regions::CONFIG.replace("name = \"a2\"", second))?;
@@ -84,9 +84,9 @@ fn twenty_four_streams_lose_nothing() -> Result<()> {
 
 #[test]
 fn a_retryable_refusal_or_silence_moves_the_call_to_the_next_local_peer() -> Result<()> {
-    for (status, scenario) in [("408", sipp::REFUSE), ("503", sipp::REFUSE), ("504", sipp::REFUSE), ("0", sipp::SILENT)] {
-        let args: &[&str] = if status == "0" { &[] } else { &["-set", "status", status] };
-        let lab = only_a1(scenario, args)?;
+    for status in [408, 503, 504, 0] {
+        let scenario = if status == 0 { sipp::SILENT.to_owned() } else { sipp::refuse(status) };
+        let lab = only_a1(&scenario)?;
         let mut caller = lab.start_caller(sipp::CALL, 5070, &["-r", "5", "-m", "2", "-d", "500"])?;
         let calls = caller.wait(Duration::from_secs(30))?;
         ensure!(calls.successful == 2 && calls.failed == 0, "{status}: {calls:?} {}", caller.errors());
@@ -100,10 +100,9 @@ fn a_retryable_refusal_or_silence_moves_the_call_to_the_next_local_peer() -> Res
 
 #[test]
 fn any_other_refusal_is_final() -> Result<()> {
-    for status in ["404", "486", "500", "603"] {
-        let lab = only_a1(sipp::REFUSE, &["-set", "status", status])?;
-        let expect = sipp::EXPECT.replace("@status@", status);
-        let mut caller = lab.start_caller(&expect, 5070, &["-m", "1"])?;
+    for status in [404, 486, 500, 603] {
+        let lab = only_a1(&sipp::refuse(status))?;
+        let mut caller = lab.start_caller(&sipp::expect(status), 5070, &["-m", "1"])?;
         let calls = caller.wait(Duration::from_secs(20))?;
         ensure!(calls.successful == 1, "{status}: {calls:?} {}", caller.errors());
         ensure!(node(&lab).counter("retries") == 0, "{status} was retried");
@@ -114,7 +113,7 @@ fn any_other_refusal_is_final() -> Result<()> {
 
 #[test]
 fn a_cancel_reaches_the_ringing_peer_and_the_caller_gets_487() -> Result<()> {
-    let lab = only_a1(sipp::RING, &[])?;
+    let lab = only_a1(sipp::RING)?;
     let mut caller = lab.start_caller(sipp::CANCEL, 5070, &["-m", "3", "-r", "5"])?;
     let calls = caller.wait(Duration::from_secs(20))?;
     ensure!(calls.successful == 3, "{calls:?} {}", caller.errors());

@@ -14,16 +14,22 @@ use std::{
 pub const CALL: &str = include_str!("scenarios/call.xml");
 /// Scenario of a peer: answers OPTIONS and calls.
 pub const ANSWER: &str = include_str!("scenarios/answer.xml");
-/// Scenario of a peer: answers OPTIONS with 200 and every call with the status given by `-set`.
-pub const REFUSE: &str = include_str!("scenarios/refuse.xml");
 /// Scenario of a peer: answers OPTIONS, and calls with nothing.
 pub const SILENT: &str = include_str!("scenarios/silent.xml");
 /// Scenario of a peer: rings, and answers a CANCEL.
 pub const RING: &str = include_str!("scenarios/ring.xml");
 /// Scenario of a caller who cancels while it rings.
 pub const CANCEL: &str = include_str!("scenarios/cancel.xml");
-/// Scenario of a caller who expects the final status written for `@status@`.
-pub const EXPECT: &str = include_str!("scenarios/expect.xml");
+
+/// Scenario of a peer: answers OPTIONS with 200 and every call with this status.
+pub fn refuse(status: u16) -> String {
+    include_str!("scenarios/refuse.xml").replace("@status@", &status.to_string())
+}
+
+/// Scenario of a caller who expects this final status.
+pub fn expect(status: u16) -> String {
+    include_str!("scenarios/expect.xml").replace("@status@", &status.to_string())
+}
 
 /// What a SIPp process is to do.
 #[derive(Clone, Debug)]

@@ -16,7 +16,7 @@ use control::{
 };
 use dataplane::{BackendKind, InterfacePlan, Node, NodePlan, WorkerPlan, XdpMode, clock, pin, program::{Program, ProgramError}};
 use exchange::{Exchange, errands::{Errand, Notice}};
-use std::{collections::HashMap, net::IpAddr, path::Path, sync::Arc, time::Duration};
+use std::{collections::HashMap, io::IsTerminal as _, net::IpAddr, path::Path, sync::Arc, time::Duration};
 use tokio::{
     signal::unix::{SignalKind, signal},
     time::sleep,
@@ -48,7 +48,7 @@ pub(crate) fn run(file: &Path) -> Result<()> {
 
 fn log_to_stderr() {
     let filter = tracing_subscriber::EnvFilter::try_from_default_env().unwrap_or_else(|_| "info".into());
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_target(false).init();
+    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_target(false).with_ansi(std::io::stderr().is_terminal()).init();
 }
 
 /// Without a `[pinning]` section one worker serves all queues, on the last core.
