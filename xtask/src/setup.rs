@@ -1,0 +1,96 @@
+//! What the project needs beyond a Rust toolchain, and how to get it on Debian.
+
+use crate::{ebpf, say};
+use anyhow::{Result, bail};
+use std::{path::Path, process::Command};
+
+/// A Debian package, a file that shows it is there, and why it is needed.
+struct Package {
+    name: &'static str,
+    shown_by: &'static str,
+    why: &'static str,
+}
+
+const fn package(name: &'static str, shown_by: &'static str, why: &'static str) -> Package {
+    Package { name, shown_by, why }
+}
+
+const TOOLS: &[Package] = &[
+    package("iproute2", "/usr/sbin/ip", "network namespaces for demo and tests"),
+    package("ethtool", "/usr/sbin/ethtool", "turns off checksum offload on lab links"),
+    package("procps", "/usr/sbin/sysctl", "routing in the lab"),
+    package("sip-tester", "/usr/bin/sipp", "SIPp, which makes and answers calls"),
+    package("valgrind", "/usr/bin/valgrind", "counts instructions in benches"),
+];
+
+const COMPILER: &[Package] = &[
+    package("rustc-web", "/usr/bin/rustc", "compiler for the XDP program"),
+    package("cargo-web", "/usr/bin/cargo", "cargo of the same version"),
+    package("libstd-rust-web-dev-bpf", "/usr/lib/rustlib/bpfel-unknown-none", "core library for eBPF"),
+];
+
+const LINKER: &[Package] = &[
+    package("llvm-22-dev", "/usr/lib/llvm-22/bin/llvm-config", "LLVM, which bpf-linker is built on"),
+    package("libzstd-dev", "/usr/include/zstd.h", "needed by LLVM"),
+    package("zlib1g-dev", "/usr/include/zlib.h", "needed by LLVM"),
+];
+
+const BPF_LINKER: &str = "0.13.0";
+
+/// Installs what is missing, or only reports it.
+pub(crate) fn setup(check_only: bool) -> Result<()> {
+    let missing = missing();
+    let linker = !ebpf::has_linker();
+    for package in &missing {
+        println!("  missing: Debian package {} ({})", package.name, package.why);
+    }
+    if linker {
+        println!("  missing: bpf-linker {BPF_LINKER} (links the XDP program; from crates.io)");
+    }
+    if missing.is_empty() && !linker {
+        println!("setup: nothing is missing");
+        return Ok(());
+    }
+    if check_only {
+        bail!("something is missing: `cargo xtask setup` installs it");
+    }
+    if !missing.is_empty() {
+        install(&missing)?;
+    }
+    if linker {
+        let mut cargo = Command::new("cargo");
+        cargo.args(["install", "bpf-linker", "--version", BPF_LINKER, "--locked", "--no-default-features", "--features", "llvm-22"]);
+        cargo.env("LLVM_PREFIX", "/usr/lib/llvm-22");
+        say::must("building bpf-linker (a minute or two)", &mut cargo)?;
+    }
+    Ok(())
+}
+
+fn missing() -> Vec<&'static Package> {
+    let compiler: &[Package] = if ebpf::has_nightly() { &[] } else { COMPILER };
+    let linker: &[Package] = if ebpf::has_linker() { &[] } else { LINKER };
+    let wanted = TOOLS.iter().chain(compiler).chain(linker);
+    wanted.filter(|p| !is_there(p)).collect()
+}
+
+fn is_there(package: &Package) -> bool {
+    let path = Path::new(package.shown_by);
+    // Merged directories: /usr/sbin and /sbin are one on some systems, two on others.
+    path.exists() || path.strip_prefix("/usr").is_ok_and(|p| Path::new("/").join(p).exists())
+}
+
+fn install(missing: &[&Package]) -> Result<()> {
+    if !Path::new("/usr/bin/apt-get").exists() {
+        bail!("this is no Debian system: install the equivalents of the packages above by hand");
+    }
+    lab::namespace::require_root()?;
+    let apt = |args: &[&str]| {
+        let mut command = Command::new("apt-get");
+        command.env("DEBIAN_FRONTEND", "noninteractive").args(args);
+        command
+    };
+    say::must("reading Debian's package lists", &mut apt(&["update", "-q"]))?;
+    let names = missing.iter().map(|p| p.name);
+    let mut command = apt(&["install", "-q", "-y", "--no-install-recommends"]);
+    say::must("installing Debian packages", command.args(names)).map(drop)
+}
