@@ -40,15 +40,15 @@ pub struct NextHopKeeper {
 type Via = (u32, IpAddr);
 
 impl NextHopKeeper {
-    /// Watches the kernel's tables. `interfaces`: kernel index of each configured interface.
+    /// Watches the kernel's tables. `interfaces`: kernel indices, each with the index in the
+    /// configuration; a VLAN's device leads to the interface that carries it.
     ///
     /// # Errors
     /// Netlink is not to be had.
-    pub fn new(interfaces: &[u32], exchange: Arc<Exchange>) -> io::Result<Self> {
+    pub fn new(interfaces: HashMap<u32, u8>, exchange: Arc<Exchange>) -> io::Result<Self> {
         let groups =
             [MulticastGroup::Neigh, MulticastGroup::Ipv4Route, MulticastGroup::Ipv6Route, MulticastGroup::Link];
         let (connection, handle, messages) = rtnetlink::new_multicast_connection(&groups)?;
-        let interfaces = interfaces.iter().enumerate().map(|(i, index)| (*index, i as u8)).collect();
         Ok(Self {
             handle,
             changes: messages.map(|_| ()).boxed(),

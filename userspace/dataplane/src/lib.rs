@@ -16,3 +16,4 @@ pub mod worker;
 
 pub use lifecycle::{Node, StartError};
 pub use plan::{BackendKind, InterfacePlan, NodePlan, WorkerPlan, XdpMode};
+pub use queue::receive_queues;

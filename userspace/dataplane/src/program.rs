@@ -4,7 +4,7 @@ use crate::plan::XdpMode;
 use aya::{
     Ebpf, EbpfLoader,
     maps::{Array, HashMap, LpmTrie, MapData, PerCpuArray, XskMap, lpm_trie::Key},
-    programs::{Xdp, XdpMode as AttachMode, links::FdLink, xdp::XdpLink},
+    programs::{TestRun as _, TestRunOptions, Xdp, XdpMode as AttachMode, links::FdLink, xdp::XdpLink},
 };
 use exchange::sources::Prefix;
 use std::{
@@ -12,7 +12,7 @@ use std::{
     os::fd::RawFd,
     path::Path,
 };
-use xdp_abi::{AllowValue, LAYOUT_MARKER, MediaRange, ServiceKey, Settings, Verdict};
+use xdp_abi::{AllowValue, LAYOUT_MARKER, MediaRange, ServiceKey, Settings, TAG_LEN, Tag, Verdict};
 
 /// The program as built beside this binary; empty where the eBPF toolchain was missing.
 static EMBEDDED: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/xdp-ebpf"));
@@ -65,6 +65,17 @@ pub enum ProgramError {
         /// The library's error.
         source: aya::pin::PinError,
     },
+}
+
+/// What came of a test run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TestRun {
+    /// XDP action: 0 aborted, 1 drop, 2 pass, 3 tx, 4 redirect.
+    pub action: u32,
+    /// The tag, where one was written.
+    pub tag: Option<Tag>,
+    /// The frame afterwards.
+    pub frame: Vec<u8>,
 }
 
 /// How a program is attached.
@@ -140,14 +151,29 @@ impl Program {
         Ok(())
     }
 
-    /// Descriptor of the loaded program, for test runs.
+    /// Has the kernel run the program over one frame, without any interface.
     ///
     /// # Errors
-    /// The program is not loaded.
-    pub fn fd(&mut self) -> Result<RawFd, ProgramError> {
-        use std::os::fd::{AsFd, AsRawFd};
-        let program = xdp_program(&mut self.ebpf)?;
-        Ok(program.fd().map_err(load_error)?.as_fd().as_raw_fd())
+    /// The kernel refuses: frames shorter than an Ethernet header, for instance.
+    pub fn test_run(&mut self, frame: &[u8]) -> Result<TestRun, ProgramError> {
+        // struct xdp_md: data, data_end, data_meta, ingress_ifindex, rx_queue_index, egress_ifindex.
+        let mut context = [0u8; 24];
+        context[4..8].copy_from_slice(&(frame.len() as u32).to_ne_bytes());
+        let mut context_out = [0u8; 24];
+        let mut out = vec![0; frame.len() + TAG_LEN];
+        let options = TestRunOptions {
+            data_in: Some(frame),
+            data_out: Some(&mut out),
+            ctx_in: Some(&context),
+            ctx_out: Some(&mut context_out),
+            ..TestRunOptions::new()
+        };
+        let run = xdp_program(&mut self.ebpf)?.test_run(options).map_err(load_error)?;
+        // With a context, what comes out starts at the metadata.
+        let start = u32::from_ne_bytes([context_out[0], context_out[1], context_out[2], context_out[3]]) as usize;
+        let tag = out.first_chunk::<TAG_LEN>().filter(|_| start == TAG_LEN).and_then(Tag::from_bytes);
+        let end = run.data_size_out as usize;
+        Ok(TestRun { action: run.return_value, tag, frame: out.get(start..end).unwrap_or_default().to_vec() })
     }
 
     /// Kernel's id of the program.

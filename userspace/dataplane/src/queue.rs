@@ -244,6 +244,12 @@ impl Queue {
     }
 }
 
+/// Receive queues that a device uses now; `None` where it does not say.
+pub fn receive_queues(index: u32) -> Option<u32> {
+    let queues = NicIndex::new(index).queue_counts().ok()?;
+    Some(queues.rx_count().max(1))
+}
+
 /// Takes the tag from before the frame, and wipes it, so that the next packet in this frame cannot
 /// inherit it.
 pub(crate) fn take_tag(packet: &mut Packet) -> Option<Tag> {

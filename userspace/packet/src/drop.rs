@@ -28,7 +28,7 @@ drop_reasons! {
     FrameContinued, "frame_continued";
     /// IPv4 header checksum wrong.
     ChecksumIp, "checksum_ip";
-    /// UDP checksum wrong, or zero in IPv6. Behind a local veth: turn off its transmit offload.
+    /// UDP checksum wrong, or zero in IPv6.
     ChecksumUdp, "checksum_udp";
     /// Source outside the allow-list (kernel-socket paths; the XDP program counts its own).
     NotAllowed, "not_allowed";

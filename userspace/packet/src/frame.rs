@@ -24,8 +24,10 @@ pub struct Datagram {
     pub vlan: Option<u16>,
     /// Where in the frame the payload lies; padding of short frames is outside.
     pub payload: Range<usize>,
-    /// Checksum state of the payload.
+    /// Sum of the payload.
     pub payload_sum: Sum,
+    /// Whether the checksum was left unfinished by a sender on this machine.
+    pub partial_checksum: bool,
 }
 
 /// Headers of a frame to write.
@@ -73,6 +75,7 @@ pub fn parse(frame: &[u8]) -> Result<Datagram, DropReason> {
         vlan: eth.vlan,
         payload: start..start + udp.payload_len,
         payload_sum: udp.payload_sum,
+        partial_checksum: udp.partial,
     })
 }
 
@@ -197,6 +200,23 @@ mod tests {
                 let unsummed = is_v6 && (at - ip_start < 4 && at != ip_start || at - ip_start == 7);
                 assert_eq!(parse(&bad).is_ok(), unsummed, "byte {at} flipped");
             }
+        }
+    }
+
+    #[test]
+    fn a_checksum_left_to_absent_hardware_is_accepted_and_finished_on_the_way_out() {
+        for (source, destination) in [("192.0.2.1:5060", "192.0.2.2:5060"), ("[2001:db8::1]:5060", "[2001:db8::2]:5060")] {
+            let mut frame = sample(source, destination, None, b"from a veth");
+            let at = frame.len() - b"from a veth".len() - 2;
+            let (from, to): (SocketAddr, SocketAddr) = (source.parse().unwrap(), destination.parse().unwrap());
+            let pseudo = Sum::new().add_pseudo_header(from.ip(), to.ip(), 8 + 11);
+            frame[at..at + 2].copy_from_slice(&pseudo.fold());
+            let d = parse(&frame).unwrap();
+            assert!(d.partial_checksum);
+            let headers = Headers { destination_mac: Mac::default(), source_mac: Mac::default(), vlan: None, source: from, destination: to, tos: 0 };
+            let mut out = frame.clone();
+            write(&mut out, &headers, 11, d.payload_sum);
+            assert!(!parse(&out).unwrap().partial_checksum);
         }
     }
 

@@ -19,6 +19,9 @@ pub struct Header {
     pub payload_len: usize,
     /// Sum of the payload, so that a relayed packet need not be summed twice.
     pub payload_sum: Sum,
+    /// The checksum was left to hardware that a local packet never met: it holds the sum of the
+    /// pseudo header only. The payload is as sure as this machine's memory.
+    pub partial: bool,
 }
 
 /// Reads and verifies the header at the start of `bytes` (all that IP carries).
@@ -38,14 +41,16 @@ pub fn parse(bytes: &[u8], source: IpAddr, destination: IpAddr) -> Result<Header
     if unsummed && source.is_ipv6() {
         return Err(DropReason::ChecksumUdp);
     }
+    let mut partial = false;
     if !unsummed {
-        let payload = payload_sum.fold();
-        let all = Sum::new().add_pseudo_header(source, destination, len as u16).add_bytes(h).add_bytes(&payload);
-        if all.fold() != [0xff, 0xff] {
+        let pseudo = Sum::new().add_pseudo_header(source, destination, len as u16);
+        let all = pseudo.add_bytes(h).add_bytes(&payload_sum.fold());
+        partial = h[6..8] == pseudo.fold();
+        if !partial && all.fold() != [0xff, 0xff] {
             return Err(DropReason::ChecksumUdp);
         }
     }
-    Ok(Header { source: word(0), destination: word(2), payload_len: len - LEN, payload_sum })
+    Ok(Header { source: word(0), destination: word(2), payload_len: len - LEN, payload_sum, partial })
 }
 
 /// Writes a header with its checksum; `payload_sum` is the sum of the payload to follow.

@@ -86,6 +86,8 @@ counters! {
     SipSent, "sip_sent";
     /// Media packets relayed.
     MediaRelayed, "media_relayed";
+    /// Packets whose checksum a sender on this machine left unfinished (turn off its offload).
+    ChecksumPartial, "checksum_partial";
     /// Packets handed to another worker.
     HandedOver, "handed_over";
     /// Packets that left through a kernel socket.

@@ -23,6 +23,11 @@ pub(crate) enum Command {
         /// Configuration file (TOML).
         file: PathBuf,
     },
+    /// The XDP program alone, without a node.
+    Xdp {
+        #[command(subcommand)]
+        verb: XdpVerb,
+    },
     /// Show a running node: regions, peers, workers, drops, latency.
     Status {
         /// Configuration file of the node, to find its socket.
@@ -35,4 +40,36 @@ pub(crate) enum Command {
         #[arg(long)]
         json: bool,
     },
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum XdpVerb {
+    /// Attach it; every packet passes to the kernel and is counted. Does nothing where it is attached.
+    Load {
+        /// Interface.
+        interface: String,
+        /// How.
+        #[arg(long, value_enum, default_value_t = Mode::Auto)]
+        mode: Mode,
+    },
+    /// Detach it. Does nothing where it is not attached.
+    Unload {
+        /// Interface.
+        interface: String,
+    },
+    /// Show program id, mode, queues and counters.
+    Status {
+        /// Interface.
+        interface: String,
+    },
+}
+
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+pub(crate) enum Mode {
+    /// Native where the driver can, else generic.
+    Auto,
+    /// By the driver.
+    Native,
+    /// By the kernel's network stack.
+    Generic,
 }

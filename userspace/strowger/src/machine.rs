@@ -25,10 +25,11 @@ pub(crate) fn problems(config: &Checked) -> Result<Vec<String>> {
         for (interface, queue, line) in &worker.queues {
             let interface = &config.interfaces[*interface];
             let Some(link) = links.get(&interface.device) else { continue };
-            if *queue >= link.rx_queues {
+            let queues = queues_in_use(link);
+            if *queue >= queues {
                 problems.push(format!(
                     "line {line}: queue {queue} of \"{}\" does not exist, device \"{}\" has {} receive queue(s)",
-                    interface.name, interface.device, link.rx_queues
+                    interface.name, interface.device, queues
                 ));
             }
         }
@@ -36,11 +37,16 @@ pub(crate) fn problems(config: &Checked) -> Result<Vec<String>> {
     Ok(problems)
 }
 
+/// Receive queues that a device uses.
+pub(crate) fn queues_in_use(link: &Link) -> u32 {
+    dataplane::receive_queues(link.index).unwrap_or(link.max_rx_queues)
+}
+
 /// Receive queues that no worker serves: their packets pass to the kernel.
 pub(crate) fn unserved(config: &Checked, links: &HashMap<String, Link>) -> Vec<String> {
     let mut unserved = Vec::new();
     for (i, interface) in config.interfaces.iter().enumerate() {
-        let queues = links.get(&interface.device).map_or(0, |l| l.rx_queues);
+        let queues = links.get(&interface.device).map_or(0, queues_in_use);
         for queue in 0..queues {
             let served = config.workers.iter().any(|w| w.queues.iter().any(|(n, q, _)| *n == i && *q == queue));
             if !served {

@@ -6,6 +6,7 @@ mod check;
 mod machine;
 mod run;
 mod status;
+mod xdp;
 
 use args::{Args, Command};
 use clap::Parser as _;
@@ -16,6 +17,7 @@ fn main() -> ExitCode {
     let result = match &args.command {
         Command::Check { file } => check::check(file),
         Command::Run { file } => run::run(file),
+        Command::Xdp { verb } => xdp::run(verb),
         Command::Status { file, socket, json } => status::status(file.as_deref(), socket.as_deref(), *json),
     };
     match result {

@@ -56,7 +56,7 @@ fn complete_pinning(config: &mut Checked, links: &HashMap<String, Link>) {
     let [worker] = &mut config.workers[..] else { return };
     if worker.queues.is_empty() && config.afxdp {
         for (i, interface) in config.interfaces.iter().enumerate() {
-            let queues = links.get(&interface.device).map_or(1, |l| l.rx_queues);
+            let queues = links.get(&interface.device).map_or(1, machine::queues_in_use);
             worker.queues.extend((0..queues).map(|queue| (i, queue, 0)));
         }
         worker.core = worker.core.or(pin::cores().last().map(|core| (*core, 0)));
@@ -140,8 +140,7 @@ impl Control {
             return Ok(None);
         }
         let links = control::links::all().await?;
-        let indices: Vec<u32> = self.config.interfaces.iter().filter_map(|i| links.get(&i.device)).map(|l| l.index).collect();
-        let mut hops = NextHopKeeper::new(&indices, Arc::clone(&self.exchange)).context("cannot watch routes and neighbours")?;
+        let mut hops = NextHopKeeper::new(kernel_indices(&self.config, &links), Arc::clone(&self.exchange)).context("cannot watch routes and neighbours")?;
         for peer in &self.config.peers {
             hops.want(peer.address.ip());
         }
@@ -204,6 +203,24 @@ impl Control {
         let status = status::collect(&self.config, &self.observer, &self.exchange, xdp.collect(), clock::monotonic(), self.started);
         serde_json::to_string(&status).unwrap_or_else(|e| format!("{{\"error\":\"{e}\"}}"))
     }
+}
+
+/// Kernel index of the device that routes name, for every configured interface: the device itself, or
+/// the VLAN device on it.
+fn kernel_indices(config: &Checked, links: &HashMap<String, Link>) -> HashMap<u32, u8> {
+    let mut indices = HashMap::new();
+    for (i, interface) in (0u8..).zip(&config.interfaces) {
+        let Some(link) = links.get(&interface.device) else { continue };
+        let index = match interface.vlan {
+            None => Some(link.index),
+            Some(id) => links.values().find(|l| l.vlan == Some((link.index, id))).map(|l| l.index),
+        };
+        match index {
+            Some(index) => drop(indices.insert(index, i)),
+            None => tracing::warn!(device = interface.device, vlan = interface.vlan, "no VLAN device with this id, packets leave by the kernel"),
+        }
+    }
+    indices
 }
 
 async fn changed(hops: &mut Option<NextHopKeeper>) {

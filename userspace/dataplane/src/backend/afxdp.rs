@@ -139,6 +139,9 @@ impl Egress {
                 return self.queues[index].free(packet);
             }
         };
+        if datagram.partial_checksum {
+            self.figures.tally.count(Counter::ChecksumPartial);
+        }
         let seen_at = tag.map_or_else(|| clock::stamp(now), |t| t.seen_at);
         self.seen_at = Some(seen_at);
         let arrival = Arrival {
