@@ -9,6 +9,7 @@ use std::{
     io::{Read as _, Write as _},
     os::unix::net::UnixStream,
     path::{Path, PathBuf},
+    process::Command,
     time::Duration,
 };
 
@@ -41,12 +42,32 @@ impl StrowgerNode {
     /// # Errors
     /// It does not start; the error holds its log.
     pub fn start(namespace: &Namespace, directory: &Path, config: &str) -> Result<Self> {
+        Self::start_with(namespace.command(&binary()?.display().to_string()), directory, config)
+    }
+
+    /// Starts a node as an ordinary user without any capability.
+    ///
+    /// # Errors
+    /// As [`StrowgerNode::start`].
+    pub fn start_unprivileged(namespace: &Namespace, directory: &Path, config: &str) -> Result<Self> {
+        const NOBODY: u32 = 65_534;
+        fs::create_dir_all(directory)?;
+        std::os::unix::fs::chown(directory, Some(NOBODY), None)?;
+        // A place that this user may read.
+        let copy = directory.join("strowger");
+        fs::copy(binary()?, &copy)?;
+        let mut command = namespace.command("setpriv");
+        command.args(["--reuid=65534", "--clear-groups", "--no-new-privs", "--inh-caps=-all", "--bounding-set=-all"]);
+        command.arg(copy);
+        Self::start_with(command, directory, config)
+    }
+
+    fn start_with(mut command: Command, directory: &Path, config: &str) -> Result<Self> {
         fs::create_dir_all(directory)?;
         let file = directory.join("strowger.toml");
         let socket = directory.join("status.sock");
         let log = directory.join("strowger.log");
         fs::write(&file, config.replace("@dir@", &directory.display().to_string()))?;
-        let mut command = namespace.command(&binary()?.display().to_string());
         command.arg("run").arg(&file).stdout(File::create(directory.join("strowger.out"))?).stderr(File::create(&log)?);
         let process = Process::start("strowger", &mut command)?;
         let mut node = Self { process, socket, log };

@@ -43,6 +43,14 @@ impl MediaCall {
     /// # Errors
     /// The call is not answered with 200 within five seconds.
     pub fn place(local: SocketAddr, node: SocketAddr, number: u32) -> Result<Self> {
+        Self::place_with(local, node, number, "")
+    }
+
+    /// The same with further header lines in the INVITE.
+    ///
+    /// # Errors
+    /// As [`MediaCall::place`].
+    pub fn place_with(local: SocketAddr, node: SocketAddr, number: u32, extra: &str) -> Result<Self> {
         let signalling = UdpSocket::bind(SocketAddr::new(local.ip(), 0))?;
         let media = UdpSocket::bind(SocketAddr::new(local.ip(), 0))?;
         media.set_nonblocking(true)?;
@@ -62,7 +70,7 @@ impl MediaCall {
             "v=0\r\no=m 1 1 IN {family} {ip}\r\ns=-\r\nc=IN {family} {ip}\r\nt=0 0\r\nm=audio {} RTP/AVP 8\r\n",
             media.local_addr()?.port()
         );
-        let invite = dialog.request("INVITE", 1, own, Some(&sdp));
+        let invite = dialog.request("INVITE", 1, own, Some(&sdp)).replacen("Max-Forwards", &format!("{extra}Max-Forwards"), 1);
         let answer = exchange(&signalling, node, &invite, "INVITE")?;
         ensure!(answer.starts_with("SIP/2.0 200 "), "not answered: {}", answer.lines().next().unwrap_or_default());
         dialog.learn(&answer)?;

@@ -99,10 +99,13 @@ impl Engine {
     }
 
     fn on_new_request(&mut self, now: Time, incoming: &Incoming<'_>, m: &Message<'_>, essentials: &Essentials<'_>, table: &Table, out: &mut dyn Outbox) {
-        let routed = self.validate(m, essentials).and_then(|()| self.decide(incoming, m, essentials, table));
+        // Answered whatever its Max-Forwards: it need not be forwarded (RFC 3261 16.3 step 3).
+        if essentials.method == Method::Options && is_for_this_node(m, table) {
+            return self.answer(incoming, m, essentials, &own_options(incoming, table), out);
+        }
+        let routed = validate(m).and_then(|()| self.decide(incoming, m, essentials, table));
         match routed {
-            Ok(Some((route, sender))) => self.start(now, incoming, m, essentials, (route, sender), table, out),
-            Ok(None) => self.answer(incoming, m, essentials, &own_options(incoming, table), out),
+            Ok((route, sender)) => self.start(now, incoming, m, essentials, (route, sender), table, out),
             Err(reject) => {
                 self.tally.count(Counter::RequestsRejected);
                 if reject.ends_dialog {
@@ -114,58 +117,21 @@ impl Engine {
         }
     }
 
-    /// Request validation (RFC 3261 16.3).
-    fn validate(&self, m: &Message<'_>, essentials: &Essentials<'_>) -> Result<(), Reject> {
-        let StartLine::Request { name, uri, version, .. } = m.start else { return Ok(()) };
-        if !m.text(version).eq_ignore_ascii_case(b"SIP/2.0") {
-            return Err(Reject::new(505, "Version Not Supported"));
-        }
-        if let Some(defect) = m.defect {
-            return Err(Reject::new(400, defect_reason(defect)));
-        }
-        let cseq = m.value(HeaderName::CSeq).and_then(CSeq::parse).ok_or(Reject::new(400, "Bad CSeq"))?;
-        if cseq.name != m.text(name) {
-            return Err(Reject::new(400, "CSeq Method Differs From Request Line"));
-        }
-        let uri = Uri::parse(m.text(uri)).ok_or(Reject::new(400, "Bad Request-URI"))?;
-        if uri.scheme == Scheme::Other {
-            return Err(Reject::new(416, "Unsupported URI Scheme"));
-        }
-        match m.value(HeaderName::MaxForwards).map(sip::scan::number) {
-            Some(Some(0)) if essentials.method != Method::Options => return Err(Reject::new(483, "Too Many Hops")),
-            Some(Some(0..=255)) | None => {}
-            Some(_) => return Err(Reject::new(400, "Bad Max-Forwards")),
-        }
-        if m.first(HeaderName::ProxyRequire).is_some() {
-            let mut reject = Reject::new(420, "Bad Extension");
-            for header in m.all(HeaderName::ProxyRequire) {
-                reject.headers.extend_from_slice(b"Unsupported: ");
-                reject.headers.extend_from_slice(m.text(header.value));
-                reject.headers.extend_from_slice(b"\r\n");
-            }
-            return Err(reject);
-        }
-        Ok(())
-    }
-
-    /// Where a sound request goes; `None`: it is an OPTIONS for this node.
-    fn decide(&self, incoming: &Incoming<'_>, m: &Message<'_>, essentials: &Essentials<'_>, table: &Table) -> Result<Option<(Route, Side)>, Reject> {
-        if essentials.method == Method::Options && is_for_this_node(m, table) {
-            return Ok(None);
-        }
+    /// Where a sound request goes, and which end of a call sent it.
+    fn decide(&self, incoming: &Incoming<'_>, m: &Message<'_>, essentials: &Essentials<'_>, table: &Table) -> Result<(Route, Side), Reject> {
         if essentials.to_tag.is_some() {
             let (hop, sender) = self.dialog_hop(incoming, m, essentials, table)?;
             let dead = hop.peer.and_then(|id| table.peer(id)).is_some_and(|p| p.state == routing::PeerState::Unhealthy);
             if dead {
                 return Err(Reject { ends_dialog: true, ..Reject::new(481, PEER_DOWN) });
             }
-            return Ok(Some((Route::Dialog(hop), sender)));
+            return Ok((Route::Dialog(hop), sender));
         }
         if essentials.method == Method::Bye {
             return Err(Reject::new(481, "Call Does Not Exist"));
         }
         match table.listener(incoming.listener).map(|l| l.upstream) {
-            Some(Upstream::Service(id)) => Ok(Some((Route::Service(id), Side::Caller))),
+            Some(Upstream::Service(id)) => Ok((Route::Service(id), Side::Caller)),
             _ => Err(Reject::new(403, "No Route For New Requests Here")),
         }
     }
@@ -249,6 +215,43 @@ impl Engine {
     }
 }
 
+/// Request validation (RFC 3261 16.3).
+fn validate(m: &Message<'_>) -> Result<(), Reject> {
+    let StartLine::Request { name, uri, version, .. } = m.start else { return Ok(()) };
+    if !m.text(version).eq_ignore_ascii_case(b"SIP/2.0") {
+        return Err(Reject::new(505, "Version Not Supported"));
+    }
+    if let Some(defect) = m.defect {
+        return Err(Reject::new(400, defect_reason(defect)));
+    }
+    if !vias_are_sound(m) {
+        return Err(Reject::new(400, "Bad Via"));
+    }
+    let cseq = m.value(HeaderName::CSeq).and_then(CSeq::parse).ok_or(Reject::new(400, "Bad CSeq"))?;
+    if cseq.name != m.text(name) {
+        return Err(Reject::new(400, "CSeq Method Differs From Request Line"));
+    }
+    let uri = Uri::parse(m.text(uri)).ok_or(Reject::new(400, "Bad Request-URI"))?;
+    if uri.scheme == Scheme::Other {
+        return Err(Reject::new(416, "Unsupported URI Scheme"));
+    }
+    match m.value(HeaderName::MaxForwards).map(sip::scan::number) {
+        Some(Some(1..=255)) | None => {}
+        Some(Some(0)) => return Err(Reject::new(483, "Too Many Hops")),
+        Some(_) => return Err(Reject::new(400, "Bad Max-Forwards")),
+    }
+    if m.first(HeaderName::ProxyRequire).is_some() {
+        let mut reject = Reject::new(420, "Bad Extension");
+        for header in m.all(HeaderName::ProxyRequire) {
+            reject.headers.extend_from_slice(b"Unsupported: ");
+            reject.headers.extend_from_slice(m.text(header.value));
+            reject.headers.extend_from_slice(b"\r\n");
+        }
+        return Err(reject);
+    }
+    Ok(())
+}
+
 /// Tag of an answer that this node gives itself: the same for every copy of a request.
 pub(crate) fn local_tag(key: u64) -> [u8; 18] {
     let mut tag = *b"sw0000000000000000";
@@ -275,6 +278,12 @@ fn is_for_this_node(m: &Message<'_>, table: &Table) -> bool {
     let StartLine::Request { uri, .. } = m.start else { return false };
     let address: Option<SocketAddr> = Uri::parse(m.text(uri)).filter(|u| u.user.is_none()).and_then(|u| u.socket_addr());
     address.is_some_and(|a| table.listener_at(a).is_some())
+}
+
+/// Whether every Via of the first header can be read. Those below are the business of earlier hops.
+fn vias_are_sound(m: &Message<'_>) -> bool {
+    let value = m.value(HeaderName::Via).unwrap_or_default();
+    sip::scan::list(value).all(|item| Via::parse(item).is_some_and(|via| !via.malformed))
 }
 
 fn defect_reason(defect: Defect) -> &'static str {

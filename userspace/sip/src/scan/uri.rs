@@ -34,6 +34,9 @@ pub struct Uri<'a> {
 impl<'a> Uri<'a> {
     /// Reads a URI.
     pub fn parse(text: &'a [u8]) -> Option<Self> {
+        if text.iter().any(u8::is_ascii_whitespace) {
+            return None;
+        }
         let colon = memchr::memchr(b':', text)?;
         let (name, rest) = (&text[..colon], &text[colon + 1..]);
         if name.is_empty() || !name.iter().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'+' | b'-' | b'.')) {

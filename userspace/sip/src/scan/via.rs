@@ -21,6 +21,8 @@ pub struct Via<'a> {
     pub len: usize,
     /// Whether another Via follows in the same header.
     pub more: bool,
+    /// Whether a parameter has no name.
+    pub malformed: bool,
 }
 
 impl<'a> Via<'a> {
@@ -31,7 +33,9 @@ impl<'a> Via<'a> {
         let first = memchr::memchr(b'/', text)?;
         let second = first + 1 + memchr::memchr(b'/', &text[first + 1..])?;
         let sip = text[..first].trim_ascii().eq_ignore_ascii_case(b"SIP");
-        if !sip || text[first + 1..second].trim_ascii() != b"2.0" {
+        // Another version is answered 505 by whoever reads the request line, over this very Via.
+        let version = text[first + 1..second].trim_ascii();
+        if !sip || version.is_empty() || !version.iter().all(|b| crate::message::is_token(*b)) {
             return None;
         }
         let after = text[second + 1..].trim_ascii_start();
@@ -53,6 +57,7 @@ impl<'a> Via<'a> {
             received: params.get(b"received").flatten(),
             len: text.len(),
             more: comma.is_some(),
+            malformed: params.clone().any(|(name, _)| name.is_empty()),
         })
     }
 }
@@ -68,7 +73,7 @@ mod tests {
         assert_eq!((v.branch, v.rport, v.more), (Some(&b"z9hG4bKx"[..]), Some(None), true));
         let v = Via::parse(b"SIP/2.0/UDP [2001:db8::9];received=[2001:db8::1];branch=q").unwrap();
         assert_eq!((v.host, v.received), (&b"2001:db8::9"[..], Some(&b"[2001:db8::1]"[..])));
-        for bad in [&b""[..], b"SIP/2.0/UDP", b"SIP/2.0/UDP ;branch=x", b"SIP/3.0/UDP a", b"HTTP/2.0/UDP a", b"SIP/2.0/UDP a:x"] {
+        for bad in [&b""[..], b"SIP/2.0/UDP", b"SIP/2.0/UDP ;branch=x", b"SIP/ /UDP a", b"HTTP/2.0/UDP a", b"SIP/2.0/UDP a:x"] {
             assert_eq!(Via::parse(bad), None, "{bad:?}");
         }
     }

@@ -10,6 +10,8 @@ mod client;
 mod invite_client;
 mod invite_server;
 mod server;
+#[cfg(test)]
+mod tests;
 
 pub use client::{Client, ClientState};
 pub use invite_client::{InviteClient, InviteClientState};

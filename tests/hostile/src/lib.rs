@@ -1,0 +1,210 @@
+//! Hostile input: a mutator, and the properties that every input must keep. The bodies are plain
+//! functions, so that tests run them briefly and fuzzers (`tests/fuzz`) for long.
+
+#![forbid(unsafe_code)]
+
+use dataplane::{
+    backend::memory::MemoryIo,
+    plan::PortSlices,
+    worker::{Arrival, Desk},
+};
+use exchange::{Exchange, sources::{AllowList, Prefix}};
+use packet::frame;
+use proxy::{Config, Engine, Timers};
+use routing::{Listener, ListenerId, Peer, PeerId, PeerState, Service, ServiceId, Table, Upstream};
+use sip::{Edits, Message, scan};
+use std::{net::SocketAddr, sync::Arc, time::Duration};
+
+/// Makes bad input of good, reproducibly.
+#[derive(Clone, Debug)]
+pub struct Mutator(u64);
+
+impl Mutator {
+    /// With a seed.
+    pub fn new(seed: u64) -> Self {
+        Self(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
+    }
+
+    fn below(&mut self, n: usize) -> usize {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0 >> 33) as usize % n.max(1)
+    }
+
+    /// One to four changes: flipped, replaced, inserted, removed or repeated bytes, or a cut.
+    pub fn mutate(&mut self, seed: &[u8]) -> Vec<u8> {
+        const TELLING: &[u8] = b"\r\n \t:;,<>@\"\\=/?%[]0\xff";
+        let mut bytes = seed.to_vec();
+        for _ in 0..=self.below(4) {
+            let at = self.below(bytes.len() + 1);
+            match self.below(7) {
+                0 => bytes.truncate(at),
+                1 => bytes.insert(at, TELLING[self.below(TELLING.len())]),
+                2 if at < bytes.len() => bytes[at] ^= 1 << self.below(8),
+                3 if at < bytes.len() => bytes[at] = self.below(256) as u8,
+                4 if at < bytes.len() => drop(bytes.remove(at)),
+                5 if at < bytes.len() => bytes[at] = TELLING[self.below(TELLING.len())],
+                _ => {
+                    let end = (at + self.below(40)).min(bytes.len());
+                    let piece = bytes[at..end].to_vec();
+                    bytes.splice(at..at, piece);
+                }
+            }
+        }
+        bytes
+    }
+}
+
+/// Any frame is read or refused; what is read can be written again and reads the same.
+///
+/// # Panics
+/// If not.
+pub fn frame_property(bytes: &[u8]) {
+    let Ok(datagram) = frame::parse(bytes) else { return };
+    let payload = &bytes[datagram.payload.clone()];
+    let headers = packet::Headers {
+        destination_mac: packet::ethernet::Mac([1; 6]),
+        source_mac: packet::ethernet::Mac([2; 6]),
+        vlan: datagram.vlan,
+        source: datagram.source,
+        destination: datagram.destination,
+        tos: datagram.tos,
+    };
+    let start = frame::headers_len(&headers);
+    let mut out = vec![0; start + payload.len()];
+    out[start..].copy_from_slice(payload);
+    frame::write(&mut out, &headers, payload.len(), datagram.payload_sum);
+    let again = frame::parse(&out).expect("a written frame reads");
+    assert_eq!((again.source, again.destination, again.vlan, again.tos), (datagram.source, datagram.destination, datagram.vlan, datagram.tos));
+    assert_eq!(&out[again.payload], payload);
+}
+
+/// Any bytes are indexed or refused; every span lies inside; an empty list of edits changes nothing.
+///
+/// # Panics
+/// If not.
+pub fn sip_property(bytes: &[u8]) {
+    let Ok(message) = Message::parse(bytes) else { return };
+    let mut end = 0;
+    for header in &message.headers {
+        assert!(header.line.start >= end && header.line.end as usize <= bytes.len(), "lines in order");
+        assert!(header.value.start >= header.line.start && header.value.end <= header.line.end, "values in their lines");
+        end = header.line.end;
+        let value = message.text(header.value);
+        for item in scan::list(value) {
+            let _ = scan::NameAddr::parse(item).map(|a| (a.tag(), scan::Uri::parse(a.uri).map(|u| u.socket_addr())));
+        }
+        if let Some(via) = scan::Via::parse(value) {
+            assert!(via.len <= value.len());
+        }
+        let _ = scan::CSeq::parse(value);
+        let _ = scan::number(value);
+    }
+    let mut out = Vec::new();
+    Edits::new().write(message.bytes, &mut out);
+    assert_eq!(out, message.bytes);
+    let _ = media::sdp::scan(message.body());
+}
+
+/// A worker's judgement without sockets: one access and one core listener, two peers.
+pub struct Bench {
+    desk: Desk,
+    io: MemoryIo,
+    now: Duration,
+}
+
+/// Access side of a [`Bench`].
+pub const ACCESS: &str = "192.0.2.1:5060";
+/// Core side of a [`Bench`].
+pub const CORE: &str = "198.51.100.1:5060";
+
+impl Default for Bench {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Bench {
+    /// A worker with nothing to do.
+    ///
+    /// # Panics
+    /// Without descriptors.
+    pub fn new() -> Self {
+        let exchange = Exchange::new(1, 2).expect("an event descriptor");
+        let any = |address: &str| Prefix { address: address.parse().expect("an address"), length: 0 };
+        exchange.allow.publish(AllowList(vec![any("0.0.0.0"), any("::")]));
+        exchange.table.publish(table());
+        let ports = 20_000..=20_999;
+        let engine = Engine::new(Config {
+            worker: 0,
+            workers: 1,
+            seeds: [1, 2, 3, 4],
+            rng_seed: 5,
+            timers: Timers::default(),
+            max_transactions: 10_000,
+            media_ports: ports.clone(),
+            media_timeout: Duration::from_secs(60),
+        });
+        let desk = Desk::new(0, engine, Arc::clone(&exchange), PortSlices::new(&ports, 1));
+        Self { desk, io: MemoryIo::default(), now: Duration::from_secs(1) }
+    }
+
+    /// A datagram arrives; what the worker sends because of it.
+    pub fn receive(&mut self, local: SocketAddr, remote: SocketAddr, datagram: &[u8]) -> Vec<dataplane::backend::memory::Sent> {
+        let arrival = Arrival { local, remote, tos: 0, seen_at: 0, checked: false };
+        self.desk.begin(self.now, &mut self.io);
+        self.desk.process(self.now, &arrival, datagram, &mut self.io);
+        std::mem::take(&mut self.io.sent)
+    }
+
+    /// Time passes; what the worker sends because of it.
+    pub fn pass(&mut self, time: Duration) -> Vec<dataplane::backend::memory::Sent> {
+        self.now += time;
+        self.desk.run_timers(self.now, &mut self.io);
+        std::mem::take(&mut self.io.sent)
+    }
+
+    /// Everything counted so far: each datagram counts somewhere.
+    pub fn counted(&mut self) -> u64 {
+        let tally = &self.desk.engine().tally;
+        tally.counters.iter().sum::<u64>() + tally.drops.iter().sum::<u64>()
+    }
+
+    /// The worker's engine.
+    pub fn engine(&mut self) -> &mut Engine {
+        self.desk.engine()
+    }
+}
+
+fn table() -> Table {
+    let listener = |name: &str, address: &str, upstream| {
+        let address: SocketAddr = address.parse().expect("an address");
+        Listener::new(name.to_owned(), address, address.ip(), upstream)
+    };
+    let peer = |n: u8| Peer {
+        name: format!("p{n}"),
+        address: ([198, 51, 100, 10 + n], 5060).into(),
+        region: None,
+        zone: None,
+        priority: n.into(),
+        weight: 1,
+        state: PeerState::Healthy,
+    };
+    let mut table = Table {
+        generation: 1,
+        listeners: vec![listener("access", ACCESS, Upstream::Service(ServiceId(0))), listener("core", CORE, Upstream::None)],
+        services: vec![Service {
+            name: "voice".to_owned(),
+            egress: ListenerId(1),
+            peers: vec![PeerId(0), PeerId(1)],
+            attempt_timeout: Duration::from_secs(2),
+            call_budget: Duration::from_secs(16),
+            anchor_media: true,
+        }],
+        peers: vec![peer(0), peer(1)],
+        ..Table::default()
+    };
+    table.index();
+    table
+}
