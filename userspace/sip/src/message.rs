@@ -85,51 +85,75 @@ pub enum StartLine {
     },
 }
 
-macro_rules! header_names {
-    ($($(#[doc = $doc:literal])* $name:ident, $long:literal $(, $compact:literal)?;)*) => {
-        /// Headers that are read somewhere.
-        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-        pub enum HeaderName { $($(#[doc = $doc])* $name,)* #[doc = "Every other header."] Other }
-
-        impl HeaderName {
-            /// Reads a name, in long or compact form and any case (RFC 3261 7.3.3).
-            pub fn from_bytes(name: &[u8]) -> Self {
-                $(if name.eq_ignore_ascii_case($long) $(|| name.eq_ignore_ascii_case($compact))? {
-                    return Self::$name;
-                })*
-                Self::Other
-            }
-        }
-    };
+/// Headers that are read somewhere.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HeaderName {
+    /// Via, v
+    Via,
+    /// From, f
+    From,
+    /// To, t
+    To,
+    /// Call-ID, i
+    CallId,
+    /// CSeq
+    CSeq,
+    /// Max-Forwards
+    MaxForwards,
+    /// Route
+    Route,
+    /// Record-Route
+    RecordRoute,
+    /// Contact, m
+    Contact,
+    /// Content-Length, l
+    ContentLength,
+    /// Content-Type, c
+    ContentType,
+    /// Proxy-Require
+    ProxyRequire,
+    /// Retry-After
+    RetryAfter,
+    /// Every other header.
+    Other,
 }
 
-header_names! {
-    /// Via
-    Via, b"via", b"v";
-    /// From
-    From, b"from", b"f";
-    /// To
-    To, b"to", b"t";
-    /// Call-ID
-    CallId, b"call-id", b"i";
-    /// CSeq
-    CSeq, b"cseq";
-    /// Max-Forwards
-    MaxForwards, b"max-forwards";
-    /// Route
-    Route, b"route";
-    /// Record-Route
-    RecordRoute, b"record-route";
-    /// Contact
-    Contact, b"contact", b"m";
-    /// Content-Length
-    ContentLength, b"content-length", b"l";
-    /// Content-Type
-    ContentType, b"content-type", b"c";
-    /// Proxy-Require
-    ProxyRequire, b"proxy-require";
-    /// Retry-After
-    RetryAfter, b"retry-after";
+impl HeaderName {
+    /// Reads a name, in long or compact form and any case (RFC 3261 7.3.3).
+    pub fn from_bytes(name: &[u8]) -> Self {
+        // By length first: at most three names share one.
+        let candidates: &[(&[u8], Self)] = match name.len() {
+            1 => return Self::from_compact(name[0]),
+            2 => &[(b"to", Self::To)],
+            3 => &[(b"via", Self::Via)],
+            4 => &[(b"from", Self::From), (b"cseq", Self::CSeq)],
+            5 => &[(b"route", Self::Route)],
+            7 => &[(b"call-id", Self::CallId), (b"contact", Self::Contact)],
+            11 => &[(b"retry-after", Self::RetryAfter)],
+            12 => &[
+                (b"max-forwards", Self::MaxForwards),
+                (b"content-type", Self::ContentType),
+                (b"record-route", Self::RecordRoute),
+            ],
+            13 => &[(b"proxy-require", Self::ProxyRequire)],
+            14 => &[(b"content-length", Self::ContentLength)],
+            _ => &[],
+        };
+        candidates.iter().find(|(n, _)| name.eq_ignore_ascii_case(n)).map_or(Self::Other, |(_, name)| *name)
+    }
+
+    fn from_compact(name: u8) -> Self {
+        match name.to_ascii_lowercase() {
+            b'v' => Self::Via,
+            b'f' => Self::From,
+            b't' => Self::To,
+            b'i' => Self::CallId,
+            b'm' => Self::Contact,
+            b'l' => Self::ContentLength,
+            b'c' => Self::ContentType,
+            _ => Self::Other,
+        }
+    }
 }
 
 /// One header line.

@@ -1,0 +1,40 @@
+//! Instructions of each stage, counted by callgrind: the same number on every run.
+
+#![expect(missing_docs, unused_qualifications, reason = "in code that the macros write")]
+
+use gungraun::prelude::*;
+use std::hint::black_box;
+
+fn frame() -> Vec<u8> {
+    bench::rtp_frame("198.51.100.11:6000".parse().unwrap(), "198.18.0.1:20000".parse().unwrap())
+}
+
+#[library_benchmark]
+#[bench::rtp(setup = frame)]
+fn frame_view_and_rewrite(mut frame: Vec<u8>) -> Vec<u8> {
+    ::bench::view_and_rewrite(black_box(&mut frame));
+    frame
+}
+
+#[library_benchmark]
+#[bench::invite_670(setup = ::bench::invite)]
+fn sip_parse(invite: Vec<u8>) -> (u32, Vec<u8>) {
+    (::bench::parse_sip(black_box(&invite)), invite)
+}
+
+#[library_benchmark]
+#[bench::four(args = (4,), setup = ::bench::table)]
+#[bench::thousand(args = (1000,), setup = ::bench::table)]
+fn table_lookup(table: routing::Table) -> (Option<(routing::Choice, routing::PeerId)>, routing::Table) {
+    (::bench::table_lookup(black_box(&table), 12345), table)
+}
+
+#[library_benchmark]
+#[bench::one(setup = ::bench::Relay::new)]
+fn rtp_relay_in_memory(mut relay: ::bench::Relay) -> ::bench::Relay {
+    relay.one();
+    relay
+}
+
+library_benchmark_group!(name = stages; benchmarks = frame_view_and_rewrite, sip_parse, table_lookup, rtp_relay_in_memory);
+main!(library_benchmark_groups = stages);

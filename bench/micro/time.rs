@@ -1,0 +1,35 @@
+//! Time of each stage.
+
+use divan::{Bencher, black_box};
+
+fn main() {
+    divan::main();
+}
+
+#[divan::bench]
+fn frame_view_and_rewrite(bencher: Bencher) {
+    let mut frame = bench::rtp_frame("198.51.100.11:6000".parse().unwrap(), "198.18.0.1:20000".parse().unwrap());
+    bencher.bench_local(|| bench::view_and_rewrite(black_box(&mut frame)));
+}
+
+#[divan::bench]
+fn sip_parse_invite_670(bencher: Bencher) {
+    let invite = bench::invite();
+    bencher.bench_local(|| bench::parse_sip(black_box(&invite)));
+}
+
+#[divan::bench(args = [4, 100, 1000])]
+fn table_lookup(bencher: Bencher, peers: u16) {
+    let table = bench::table(peers);
+    let mut roll = 1u32;
+    bencher.bench_local(|| {
+        roll = roll.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        bench::table_lookup(black_box(&table), roll)
+    });
+}
+
+#[divan::bench]
+fn rtp_relay_in_memory(bencher: Bencher) {
+    let mut relay = bench::Relay::new();
+    bencher.bench_local(|| relay.one());
+}

@@ -1,0 +1,177 @@
+//! The stages that the benches measure, as plain functions over prepared input.
+#![forbid(unsafe_code)]
+
+use dataplane::{
+    backend::memory::MemoryIo,
+    plan::PortSlices,
+    worker::{Arrival, Desk, Verdict},
+};
+use exchange::{
+    Exchange,
+    sources::{AllowList, Prefix},
+};
+use packet::{Headers, checksum::Sum, ethernet::Mac, frame};
+use proxy::{Config, Engine, Timers};
+use routing::{Choice, Listener, ListenerId, Peer, PeerId, PeerState, RegionId, Service, ServiceId, Table, Upstream};
+use sip::{HeaderName, Message, scan};
+use std::{net::SocketAddr, time::Duration};
+
+fn at(text: &str) -> SocketAddr {
+    text.parse().expect("an address")
+}
+
+fn headers(source: SocketAddr, destination: SocketAddr) -> Headers {
+    Headers { destination_mac: Mac([2; 6]), source_mac: Mac([4; 6]), vlan: None, source, destination, tos: 0xb8 }
+}
+
+/// A received frame of G.711 RTP: 214 bytes.
+pub fn rtp_frame(source: SocketAddr, destination: SocketAddr) -> Vec<u8> {
+    let payload = [0x80u8; 172];
+    let mut out = vec![0; 42 + payload.len()];
+    out[42..].copy_from_slice(&payload);
+    frame::write(&mut out, &headers(source, destination), payload.len(), Sum::new().add_bytes(&payload));
+    out
+}
+
+/// Reads a frame, verifies its checksums and writes the headers of the relayed one over it.
+///
+/// # Panics
+/// If the frame is bad.
+#[inline(never)]
+pub fn view_and_rewrite(bytes: &mut [u8]) {
+    let datagram = frame::parse(bytes).expect("a good frame");
+    frame::write(bytes, &headers(datagram.source, datagram.destination), datagram.payload.len(), datagram.payload_sum);
+}
+
+/// An INVITE of 670 bytes, with SDP.
+pub fn invite() -> Vec<u8> {
+    let sdp = "v=0\r\no=- 1 1 IN IP4 192.0.2.10\r\ns=-\r\nc=IN IP4 192.0.2.10\r\nt=0 0\r\nm=audio 4000 RTP/AVP 8 0 101\r\na=rtpmap:8 PCMA/8000\r\na=rtpmap:101 telephone-event/8000\r\n";
+    let text = |padding: usize| {
+        format!(
+            "INVITE sip:+4930123456@carrier.example.net SIP/2.0\r\nVia: SIP/2.0/UDP 192.0.2.10:5060;rport;branch=z9hG4bK1a2b3c4d\r\n\
+             Max-Forwards: 70\r\nFrom: <sip:+4989654321@carrier.example.net>;tag=1c2d3e\r\nTo: <sip:+4930123456@carrier.example.net>\r\n\
+             Call-ID: 8f7e6d5c4b3a@192.0.2.10\r\nCSeq: 1 INVITE\r\nContact: <sip:+4989654321@192.0.2.10:5060>\r\n\
+             User-Agent: {}\r\nContent-Type: application/sdp\r\nContent-Length: {}\r\n\r\n{sdp}",
+            "u".repeat(padding),
+            sdp.len()
+        )
+    };
+    let padding = 670usize.saturating_sub(text(0).len());
+    text(padding).into_bytes()
+}
+
+/// Indexes a message and reads what a proxy must read of it.
+///
+/// # Panics
+/// If the message is bad.
+#[inline(never)]
+pub fn parse_sip(bytes: &[u8]) -> u32 {
+    let m = Message::parse(bytes).expect("a SIP message");
+    let value = |name| m.value(name).unwrap_or_default();
+    let via = scan::Via::parse(value(HeaderName::Via)).expect("a Via");
+    let from = scan::NameAddr::parse(value(HeaderName::From)).expect("a From");
+    let to = scan::NameAddr::parse(value(HeaderName::To)).expect("a To");
+    let cseq = scan::CSeq::parse(value(HeaderName::CSeq)).expect("a CSeq");
+    let hops = scan::number(value(HeaderName::MaxForwards)).unwrap_or(70);
+    cseq.number + hops + via.len as u32 + from.tag().map_or(0, <[u8]>::len) as u32 + to.uri.len() as u32
+}
+
+/// A table with peers in two regions.
+pub fn table(peers: u16) -> Table {
+    let listener = |address, upstream| Listener::new(String::new(), at(address), at(address).ip(), upstream);
+    let peer = |n: u16| Peer {
+        name: String::new(),
+        address: SocketAddr::from(([198, 51, (n >> 8) as u8, n as u8], 5060)),
+        region: Some(RegionId((n % 2) as u8)),
+        zone: None,
+        priority: 0,
+        weight: 1,
+        state: PeerState::Healthy,
+    };
+    let mut table = Table {
+        generation: 1,
+        listeners: vec![listener("192.0.2.1:5060", Upstream::Service(ServiceId(0))), listener("198.18.0.1:5060", Upstream::None)],
+        services: vec![Service {
+            name: String::new(),
+            egress: ListenerId(1),
+            peers: (0..peers).map(PeerId).collect(),
+            attempt_timeout: Duration::from_secs(2),
+            call_budget: Duration::from_secs(16),
+            anchor_media: true,
+        }],
+        peers: (0..peers).map(peer).collect(),
+        local_region: Some(RegionId(0)),
+        ..Table::default()
+    };
+    table.index();
+    table
+}
+
+/// Picks a peer and looks it up by its address.
+#[inline(never)]
+pub fn table_lookup(table: &Table, roll: u32) -> Option<(Choice, PeerId)> {
+    let choice = routing::select(table, &table.services[0], &[], roll)?;
+    Some((choice, table.peer_at(table.peer(choice.peer)?.address)?))
+}
+
+/// A worker with one call, whose media is relayed.
+pub struct Relay {
+    desk: Desk,
+    io: MemoryIo,
+    received: Vec<u8>,
+    out: Vec<u8>,
+}
+
+impl Relay {
+    /// With a call set up.
+    ///
+    /// # Panics
+    /// If it cannot be.
+    pub fn new() -> Self {
+        let exchange = Exchange::new(1, 1).expect("an event descriptor");
+        exchange.allow.publish(AllowList(vec![Prefix { address: at("0.0.0.0:0").ip(), length: 0 }]));
+        exchange.table.publish(table(1));
+        let ports = 20_000..=20_999;
+        let engine = Engine::new(Config {
+            worker: 0,
+            workers: 1,
+            seeds: [1; 4],
+            rng_seed: 1,
+            timers: Timers::default(),
+            max_transactions: 100,
+            media_ports: ports.clone(),
+            media_timeout: Duration::from_secs(60),
+        });
+        let mut desk = Desk::new(0, engine, exchange, PortSlices::new(&ports, 1));
+        let mut io = MemoryIo::default();
+        let arrival = Arrival { local: at("192.0.2.1:5060"), remote: at("192.0.2.10:5060"), tos: 0, seen_at: 0, checked: true };
+        desk.process(Duration::from_secs(1), &arrival, &invite(), &mut io);
+        let forwarded = io.sent.iter().map(|s| String::from_utf8_lossy(&s.payload).into_owned()).find(|t| t.starts_with("INVITE"));
+        let forwarded = forwarded.expect("the INVITE is forwarded");
+        let port = forwarded.split("m=audio ").nth(1).and_then(|r| r.split(' ').next()).and_then(|p| p.parse().ok());
+        let local = SocketAddr::new(at("198.18.0.1:0").ip(), port.expect("a media port"));
+        let received = rtp_frame(at("198.51.0.0:6000"), local);
+        Self { desk, io, out: vec![0; received.len()], received }
+    }
+
+    /// One packet from received frame to frame to send, copied into another frame.
+    ///
+    /// # Panics
+    /// If it is not relayed.
+    #[inline(never)]
+    pub fn one(&mut self) {
+        let datagram = frame::parse(&self.received).expect("a good frame");
+        let arrival = Arrival { local: datagram.destination, remote: datagram.source, tos: datagram.tos, seen_at: 0, checked: true };
+        let payload = &self.received[datagram.payload.clone()];
+        let verdict = self.desk.process(Duration::from_secs(1), &arrival, payload, &mut self.io);
+        let Verdict::Relay(relay) = verdict else { panic!("not relayed") };
+        self.out[42..].copy_from_slice(payload);
+        frame::write(&mut self.out, &headers(relay.from, relay.to), payload.len(), datagram.payload_sum);
+    }
+}
+
+impl Default for Relay {
+    fn default() -> Self {
+        Self::new()
+    }
+}
