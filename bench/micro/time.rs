@@ -8,7 +8,8 @@ fn main() {
 
 #[divan::bench]
 fn frame_view_and_rewrite(bencher: Bencher) {
-    let mut frame = bench::rtp_frame("198.51.100.11:6000".parse().unwrap(), "198.18.0.1:20000".parse().unwrap());
+    let mut frame =
+        bench::rtp_frame("198.51.100.11:6000".parse().unwrap(), "198.18.0.1:20000".parse().unwrap());
     bencher.bench_local(|| bench::view_and_rewrite(black_box(&mut frame)));
 }
 

@@ -12,7 +12,9 @@ use exchange::{
 };
 use packet::{Headers, checksum::Sum, ethernet::Mac, frame};
 use proxy::{Config, Engine, Timers};
-use routing::{Choice, Listener, ListenerId, Peer, PeerId, PeerState, RegionId, Service, ServiceId, Table, Upstream};
+use routing::{
+    Choice, Listener, ListenerId, Peer, PeerId, PeerState, RegionId, Service, ServiceId, Table, Upstream,
+};
 use sip::{HeaderName, Message, scan};
 use std::{net::SocketAddr, time::Duration};
 
@@ -21,7 +23,14 @@ fn at(text: &str) -> SocketAddr {
 }
 
 fn headers(source: SocketAddr, destination: SocketAddr) -> Headers {
-    Headers { destination_mac: Mac([2; 6]), source_mac: Mac([4; 6]), vlan: None, source, destination, tos: 0xb8 }
+    Headers {
+        destination_mac: Mac([2; 6]),
+        source_mac: Mac([4; 6]),
+        vlan: None,
+        source,
+        destination,
+        tos: 0xb8,
+    }
 }
 
 /// A received frame of G.711 RTP: 214 bytes.
@@ -40,7 +49,12 @@ pub fn rtp_frame(source: SocketAddr, destination: SocketAddr) -> Vec<u8> {
 #[inline(never)]
 pub fn view_and_rewrite(bytes: &mut [u8]) {
     let datagram = frame::parse(bytes).expect("a good frame");
-    frame::write(bytes, &headers(datagram.source, datagram.destination), datagram.payload.len(), datagram.payload_sum);
+    frame::write(
+        bytes,
+        &headers(datagram.source, datagram.destination),
+        datagram.payload.len(),
+        datagram.payload_sum,
+    );
 }
 
 /// An INVITE of 670 bytes, with SDP.
@@ -90,7 +104,10 @@ pub fn table(peers: u16) -> Table {
     };
     let mut table = Table {
         generation: 1,
-        listeners: vec![listener("192.0.2.1:5060", Upstream::Service(ServiceId(0))), listener("198.18.0.1:5060", Upstream::None)],
+        listeners: vec![
+            listener("192.0.2.1:5060", Upstream::Service(ServiceId(0))),
+            listener("198.18.0.1:5060", Upstream::None),
+        ],
         services: vec![Service {
             name: String::new(),
             egress: ListenerId(1),
@@ -144,11 +161,22 @@ impl Relay {
         });
         let mut desk = Desk::new(0, engine, exchange, PortSlices::new(&ports, 1));
         let mut io = MemoryIo::default();
-        let arrival = Arrival { local: at("192.0.2.1:5060"), remote: at("192.0.2.10:5060"), tos: 0, seen_at: 0, checked: true };
+        let arrival = Arrival {
+            local: at("192.0.2.1:5060"),
+            remote: at("192.0.2.10:5060"),
+            tos: 0,
+            seen_at: 0,
+            checked: true,
+        };
         desk.process(Duration::from_secs(1), &arrival, &invite(), &mut io);
-        let forwarded = io.sent.iter().map(|s| String::from_utf8_lossy(&s.payload).into_owned()).find(|t| t.starts_with("INVITE"));
+        let forwarded = io
+            .sent
+            .iter()
+            .map(|s| String::from_utf8_lossy(&s.payload).into_owned())
+            .find(|t| t.starts_with("INVITE"));
         let forwarded = forwarded.expect("the INVITE is forwarded");
-        let port = forwarded.split("m=audio ").nth(1).and_then(|r| r.split(' ').next()).and_then(|p| p.parse().ok());
+        let port =
+            forwarded.split("m=audio ").nth(1).and_then(|r| r.split(' ').next()).and_then(|p| p.parse().ok());
         let local = SocketAddr::new(at("198.18.0.1:0").ip(), port.expect("a media port"));
         let received = rtp_frame(at("198.51.0.0:6000"), local);
         Self { desk, io, out: vec![0; received.len()], received }
@@ -161,7 +189,13 @@ impl Relay {
     #[inline(never)]
     pub fn one(&mut self) {
         let datagram = frame::parse(&self.received).expect("a good frame");
-        let arrival = Arrival { local: datagram.destination, remote: datagram.source, tos: datagram.tos, seen_at: 0, checked: true };
+        let arrival = Arrival {
+            local: datagram.destination,
+            remote: datagram.source,
+            tos: datagram.tos,
+            seen_at: 0,
+            checked: true,
+        };
         let payload = &self.received[datagram.payload.clone()];
         let verdict = self.desk.process(Duration::from_secs(1), &arrival, payload, &mut self.io);
         let Verdict::Relay(relay) = verdict else { panic!("not relayed") };

@@ -91,7 +91,12 @@ fn a_retryable_refusal_or_silence_moves_the_call_to_the_next_local_peer() -> Res
         let calls = caller.wait(Duration::from_secs(30))?;
         ensure!(calls.successful == 2 && calls.failed == 0, "{status}: {calls:?} {}", caller.errors());
         let attempts = |peer| node(&lab).peer(peer).and_then(|p| p["attempts"].as_u64()).unwrap_or_default();
-        ensure!((attempts("a1"), attempts("a2")) == (2, 2), "{status}: a1 {}, a2 {}", attempts("a1"), attempts("a2"));
+        ensure!(
+            (attempts("a1"), attempts("a2")) == (2, 2),
+            "{status}: a1 {}, a2 {}",
+            attempts("a1"),
+            attempts("a2")
+        );
         ensure!(attempts("b1") + attempts("b2") == 0, "{status}: the other region was asked");
         ensure!(node(&lab).counter("calls_rescued") == 2, "{status}");
     }

@@ -36,7 +36,12 @@ fn a_bad_file_is_refused_by_check_and_by_run() {
     for verb in ["check", "run"] {
         let (success, text) = strowger(&[verb, file]);
         assert!(!success);
-        assert!(text.contains(&format!("{file}:8: unknown variant `dpdk`, expected one of `auto`, `afxdp`, `udp`")), "{text}");
+        assert!(
+            text.contains(&format!(
+                "{file}:8: unknown variant `dpdk`, expected one of `auto`, `afxdp`, `udp`"
+            )),
+            "{text}"
+        );
     }
     let (success, text) = strowger(&["run", "/nonexistent.toml"]);
     assert!(!success && text.contains("/nonexistent.toml: cannot read the configuration"), "{text}");

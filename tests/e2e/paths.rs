@@ -57,11 +57,20 @@ fn two_workers_share_the_calls_of_one_trunk() -> Result<()> {
     ensure!(calls.successful == 80 && calls.failed == 0, "{calls:?} {}", caller.errors());
     let status = node.status()?;
     let of = |worker: usize, what: &str| status["workers"][worker][what].as_u64().unwrap_or_default();
-    ensure!(of(0, "calls") >= 20 && of(1, "calls") >= 20, "calls by worker: {} and {}", of(0, "calls"), of(1, "calls"));
+    ensure!(
+        of(0, "calls") >= 20 && of(1, "calls") >= 20,
+        "calls by worker: {} and {}",
+        of(0, "calls"),
+        of(1, "calls")
+    );
     ensure!(of(0, "calls") + of(1, "calls") == 80);
     ensure!(of(0, "media_relayed") > 0 && of(1, "media_relayed") > 0, "media follows its call");
     ensure!(node.counter("handed_over") > 0 && node.drops("handover_full") == 0);
-    ensure!(node.drops("sip_stray_response") == 0 && node.drops("media_no_session") <= 4, "{}", status["drops"]);
+    ensure!(
+        node.drops("sip_stray_response") == 0 && node.drops("media_no_session") <= 4,
+        "{}",
+        status["drops"]
+    );
     Ok(())
 }
 
@@ -72,7 +81,12 @@ fn calls_in_both_directions() -> Result<()> {
     let trunk = "\n[[service]]\nname = \"trunk\"\nlistener = \"access\"\nmedia = \"anchor\"\n[[service.peer]]\nname = \"carrier\"\naddress = \"192.0.2.10:5080\"\n";
     let core = "name = \"core\"\naddress = \"198.18.0.1:5060\"";
     let config = two_regions::CONFIG.replace(core, &format!("{core}\nservice = \"trunk\"")) + trunk;
-    let carrier = Sipp { scenario: sipp::ANSWER, local: address("192.0.2.10:5080"), remote: None, args: vec!["-rtp_echo".into()] };
+    let carrier = Sipp {
+        scenario: sipp::ANSWER,
+        local: address("192.0.2.10:5080"),
+        remote: None,
+        args: vec!["-rtp_echo".into()],
+    };
     let _carrier = carrier.start(&lab.carrier, lab.scratch.path())?;
     let node = lab.start_node(&config)?;
     for peer in ["a1", "carrier"] {
@@ -93,7 +107,11 @@ fn an_invite_in_two_fragments_arrives_and_leaves_in_fragments() -> Result<()> {
     let node = lab.node.as_ref().context("a node")?;
     let status = node.status()?;
     ensure!(status["xdp"][0]["verdicts"]["pass_fragment"].as_u64() >= Some(2), "{}", status["xdp"]);
-    ensure!(node.counter("slow_path_received") >= 1 && node.counter("slow_path_sent") >= 1, "{}", status["counters"]);
+    ensure!(
+        node.counter("slow_path_received") >= 1 && node.counter("slow_path_sent") >= 1,
+        "{}",
+        status["counters"]
+    );
     Ok(())
 }
 
@@ -133,7 +151,8 @@ fn a_sender_that_leaves_checksums_to_absent_hardware_is_understood() -> Result<(
 #[test]
 fn a_killed_node_leaves_nothing_attached_and_the_kernel_answers() -> Result<()> {
     let mut lab = two_regions(1, two_regions::CONFIG)?;
-    let attached = |lab: &TwoRegions| lab.node_space.ip(&["link", "show", "dev", "access"]).map(|t| t.contains("xdp"));
+    let attached =
+        |lab: &TwoRegions| lab.node_space.ip(&["link", "show", "dev", "access"]).map(|t| t.contains("xdp"));
     ensure!(attached(&lab)?, "the program is attached while the node runs");
     let refused = |lab: &TwoRegions| {
         lab.carrier.enter(|| -> Result<bool> {
@@ -200,18 +219,34 @@ fn line(ends: &Ends, mode: &str) -> Result<Line> {
         with(ends.caller),
     );
     let scratch = Scratch::new()?;
-    let sipp = Sipp { scenario: sipp::ANSWER, local: socket(ends.peer, 5060), remote: None, args: vec!["-rtp_echo".into()] };
+    let sipp = Sipp {
+        scenario: sipp::ANSWER,
+        local: socket(ends.peer, 5060),
+        remote: None,
+        args: vec!["-rtp_echo".into()],
+    };
     let running = sipp.start(&peer, scratch.path())?;
     let started = StrowgerNode::start(&node, &scratch.path().join("node"), &config)?;
     started.wait_for("p", "HEALTHY", SOON)?;
     Ok(Line { _peer: running, node: started, caller, _spaces: [node, peer], _scratch: scratch })
 }
 
-const IPV4: Ends = Ends { caller: "192.0.2.10", access: "192.0.2.1", core: "198.51.100.1", peer: "198.51.100.11", prefix: 24 };
+const IPV4: Ends = Ends {
+    caller: "192.0.2.10",
+    access: "192.0.2.1",
+    core: "198.51.100.1",
+    peer: "198.51.100.11",
+    prefix: 24,
+};
 
 fn call_over(ends: &Ends, mode: &str) -> Result<Line> {
     let line = line(ends, mode)?;
-    checked_call(&line.caller, &socket(ends.caller, 0).to_string(), &socket(ends.access, 5060).to_string(), "")?;
+    checked_call(
+        &line.caller,
+        &socket(ends.caller, 0).to_string(),
+        &socket(ends.access, 5060).to_string(),
+        "",
+    )?;
     let sent = line.node.counter("slow_path_sent");
     ensure!(sent <= 6, "{sent} packets left by the kernel");
     Ok(line)
@@ -219,7 +254,13 @@ fn call_over(ends: &Ends, mode: &str) -> Result<Line> {
 
 #[test]
 fn ipv6() -> Result<()> {
-    let ends = Ends { caller: "2001:db8:1::10", access: "2001:db8:1::1", core: "2001:db8:2::1", peer: "2001:db8:2::11", prefix: 64 };
+    let ends = Ends {
+        caller: "2001:db8:1::10",
+        access: "2001:db8:1::1",
+        core: "2001:db8:2::1",
+        peer: "2001:db8:2::11",
+        prefix: 64,
+    };
     call_over(&ends, "auto").map(drop)
 }
 
@@ -243,16 +284,26 @@ fn a_peer_in_the_same_subnet_gets_its_own_mac() -> Result<()> {
     let (switch, node, caller, peer) = (switch?, node?, caller?, peer?);
     switch.ip(&["link", "add", "name", "br", "type", "bridge"])?;
     switch.ip(&["link", "set", "dev", "br", "up"])?;
-    let ends = [(&node, "lan", "192.0.2.1/24", "p1"), (&caller, "eth", "192.0.2.10/24", "p2"), (&peer, "eth", "192.0.2.20/24", "p3")];
+    let ends = [
+        (&node, "lan", "192.0.2.1/24", "p1"),
+        (&caller, "eth", "192.0.2.10/24", "p2"),
+        (&peer, "eth", "192.0.2.20/24", "p3"),
+    ];
     for (space, device, ip, port) in ends {
         veth((space, device), (&switch, port), 1)?;
         switch.ip(&["link", "set", "dev", port, "master", "br"])?;
         space.address(device, ip)?;
     }
     let scratch = Scratch::new()?;
-    let sipp = Sipp { scenario: sipp::ANSWER, local: address("192.0.2.20:5060"), remote: None, args: vec!["-rtp_echo".into()] };
+    let sipp = Sipp {
+        scenario: sipp::ANSWER,
+        local: address("192.0.2.20:5060"),
+        remote: None,
+        args: vec!["-rtp_echo".into()],
+    };
     let _peer = sipp.start(&peer, scratch.path())?;
-    let started = StrowgerNode::start(&node, &scratch.path().join("node"), include_str!("../../examples/lab.toml"))?;
+    let started =
+        StrowgerNode::start(&node, &scratch.path().join("node"), include_str!("../../examples/lab.toml"))?;
     started.wait_for("pbx1", "HEALTHY", SOON)?;
     checked_call(&caller, "192.0.2.10:0", "192.0.2.1:5060", "")
 }
@@ -261,9 +312,18 @@ fn a_peer_in_the_same_subnet_gets_its_own_mac() -> Result<()> {
 fn kernel_sockets_without_privileges() -> Result<()> {
     let space = Namespace::new("udp")?;
     let scratch = Scratch::new()?;
-    let sipp = Sipp { scenario: sipp::ANSWER, local: address("127.0.0.3:5060"), remote: None, args: vec!["-rtp_echo".into()] };
+    let sipp = Sipp {
+        scenario: sipp::ANSWER,
+        local: address("127.0.0.3:5060"),
+        remote: None,
+        args: vec!["-rtp_echo".into()],
+    };
     let _peer = sipp.start(&space, scratch.path())?;
-    let node = StrowgerNode::start_unprivileged(&space, &scratch.path().join("node"), include_str!("../../examples/udp.toml"))?;
+    let node = StrowgerNode::start_unprivileged(
+        &space,
+        &scratch.path().join("node"),
+        include_str!("../../examples/udp.toml"),
+    )?;
     node.wait_for("pbx1", "HEALTHY", SOON)?;
     checked_call(&space, "127.0.0.10:0", "127.0.0.1:5060", "")?;
     ensure!(node.status()?["backend"] == "udp");

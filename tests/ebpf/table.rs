@@ -22,7 +22,9 @@ fn program(vlan: u16) -> Program {
     program.add_service((OURS6, 5060).into()).unwrap();
     program.add_media(OURS.into(), MediaRange { first: 20_000, last: 20_999 }).unwrap();
     let prefix = |address: std::net::IpAddr, length| Prefix { address, length };
-    program.allow(prefix([198, 51, 100, 0].into(), 28), AllowValue { peer: u16::MAX, region: 3, health: 0 }).unwrap();
+    program
+        .allow(prefix([198, 51, 100, 0].into(), 28), AllowValue { peer: u16::MAX, region: 3, health: 0 })
+        .unwrap();
     program.allow(prefix(ALLOWED.into(), 32), AllowValue { peer: 42, region: 3, health: 1 }).unwrap();
     program.allow(prefix(ALLOWED6.into(), 64), AllowValue { peer: 43, region: 4, health: 2 }).unwrap();
     program.set_settings(Settings { epoch: 77, vlan, pad: 0 }).unwrap();
@@ -31,20 +33,33 @@ fn program(vlan: u16) -> Program {
 
 fn v4(source: [u8; 4], port: u16) -> Vec<u8> {
     let mut frame = Vec::new();
-    PacketBuilder::ethernet2([2; 6], [4; 6]).ipv4(source, OURS, 64).udp(5060, port).write(&mut frame, b"payload").unwrap();
+    PacketBuilder::ethernet2([2; 6], [4; 6])
+        .ipv4(source, OURS, 64)
+        .udp(5060, port)
+        .write(&mut frame, b"payload")
+        .unwrap();
     frame
 }
 
 fn v6(source: [u8; 16], destination: [u8; 16], port: u16) -> Vec<u8> {
     let mut frame = Vec::new();
-    PacketBuilder::ethernet2([2; 6], [4; 6]).ipv6(source, destination, 64).udp(5060, port).write(&mut frame, b"payload").unwrap();
+    PacketBuilder::ethernet2([2; 6], [4; 6])
+        .ipv6(source, destination, 64)
+        .udp(5060, port)
+        .write(&mut frame, b"payload")
+        .unwrap();
     frame
 }
 
 fn tagged(id: u16) -> Vec<u8> {
     let mut frame = Vec::new();
     let vlan = id.try_into().unwrap();
-    PacketBuilder::ethernet2([2; 6], [4; 6]).single_vlan(vlan).ipv4(ALLOWED, OURS, 64).udp(1, 5060).write(&mut frame, b"x").unwrap();
+    PacketBuilder::ethernet2([2; 6], [4; 6])
+        .single_vlan(vlan)
+        .ipv4(ALLOWED, OURS, 64)
+        .udp(1, 5060)
+        .write(&mut frame, b"x")
+        .unwrap();
     frame
 }
 
@@ -67,12 +82,20 @@ fn run(program: &mut Program, frame: &[u8]) -> (u32, Verdict, dataplane::program
 fn every_branch_has_its_verdict() {
     let icmp = {
         let mut frame = Vec::new();
-        PacketBuilder::ethernet2([2; 6], [4; 6]).ipv4(ALLOWED, OURS, 64).icmpv4_echo_request(1, 2).write(&mut frame, b"ping").unwrap();
+        PacketBuilder::ethernet2([2; 6], [4; 6])
+            .ipv4(ALLOWED, OURS, 64)
+            .icmpv4_echo_request(1, 2)
+            .write(&mut frame, b"ping")
+            .unwrap();
         frame
     };
     let tcp = {
         let mut frame = Vec::new();
-        PacketBuilder::ethernet2([2; 6], [4; 6]).ipv4(ALLOWED, OURS, 64).tcp(1, 5060, 0, 1000).write(&mut frame, b"").unwrap();
+        PacketBuilder::ethernet2([2; 6], [4; 6])
+            .ipv4(ALLOWED, OURS, 64)
+            .tcp(1, 5060, 0, 1000)
+            .write(&mut frame, b"")
+            .unwrap();
         frame
     };
     let good = v4(ALLOWED, 5060);
@@ -86,7 +109,12 @@ fn every_branch_has_its_verdict() {
         ("media, first port", v4(ALLOWED, 20_000), PASS, Verdict::PassNoSocket),
         ("media, last port", v4(ALLOWED, 20_999), PASS, Verdict::PassNoSocket),
         ("padded to 60 bytes", [good.clone(), vec![0; 11]].concat(), PASS, Verdict::PassNoSocket),
-        ("a source elsewhere in the allowed range", v4([198, 51, 100, 14], 5060), PASS, Verdict::PassNoSocket),
+        (
+            "a source elsewhere in the allowed range",
+            v4([198, 51, 100, 14], 5060),
+            PASS,
+            Verdict::PassNoSocket,
+        ),
         ("one past the range", v4([198, 51, 100, 16], 5060), DROP, Verdict::DropNotAllowed),
         ("media from outside", v4([203, 0, 113, 9], 20_000), DROP, Verdict::DropNotAllowed),
         ("IPv6 from outside", v6([0xfe; 16], OURS6, 5060), DROP, Verdict::DropNotAllowed),
@@ -106,7 +134,12 @@ fn every_branch_has_its_verdict() {
         ("don't-fragment is no fragment", edited(good.clone(), 20, &[0x40, 0]), PASS, Verdict::PassNoSocket),
         ("IPv4 options", edited(good.clone(), 14, &[0x46]), PASS, Verdict::PassIpOptions),
         ("IPv4 header length below 20", edited(good.clone(), 14, &[0x44]), PASS, Verdict::PassIpOptions),
-        ("total length beyond the frame", edited(good.clone(), 16, &[0x05, 0xdc]), PASS, Verdict::PassTruncated),
+        (
+            "total length beyond the frame",
+            edited(good.clone(), 16, &[0x05, 0xdc]),
+            PASS,
+            Verdict::PassTruncated,
+        ),
         ("total length below the header", edited(good.clone(), 16, &[0, 10]), PASS, Verdict::PassTruncated),
         ("UDP length beyond IP", edited(good.clone(), 38, &[0, 100]), PASS, Verdict::PassTruncated),
         ("UDP length below 8", edited(good.clone(), 38, &[0, 7]), PASS, Verdict::PassTruncated),
@@ -122,7 +155,9 @@ fn every_branch_has_its_verdict() {
     for (name, frame, action, verdict) in rows {
         let (got_action, got_verdict, run) = run(&mut program, &frame);
         if (got_action, got_verdict) != (action, verdict) {
-            failures.push(format!("{name}: action {got_action} verdict {got_verdict:?}, expected {action} {verdict:?}"));
+            failures.push(format!(
+                "{name}: action {got_action} verdict {got_verdict:?}, expected {action} {verdict:?}"
+            ));
         }
         assert_eq!(run.frame, frame, "{name}: the frame was touched");
     }

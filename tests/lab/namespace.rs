@@ -22,7 +22,8 @@ impl Namespace {
     /// # Errors
     /// Not root, or `ip` is missing.
     pub fn new(role: &str) -> Result<Self> {
-        let name = format!("{PREFIX}-{}-{}-{role}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
+        let name =
+            format!("{PREFIX}-{}-{}-{role}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
         run(Command::new("ip").args(["netns", "add", &name]))?;
         let namespace = Self { name };
         namespace.ip(&["link", "set", "dev", "lo", "up"])?;
@@ -109,12 +110,38 @@ impl Drop for Namespace {
 pub fn veth(a: (&Namespace, &str), b: (&Namespace, &str), queues: u32) -> Result<()> {
     let queues = queues.to_string();
     let mut command = Command::new("ip");
-    command.args(["link", "add", "name", a.1, "netns", a.0.name(), "numrxqueues", &queues, "numtxqueues", &queues]);
-    command.args(["type", "veth", "peer", "name", b.1, "netns", b.0.name(), "numrxqueues", &queues, "numtxqueues", &queues]);
+    command.args([
+        "link",
+        "add",
+        "name",
+        a.1,
+        "netns",
+        a.0.name(),
+        "numrxqueues",
+        &queues,
+        "numtxqueues",
+        &queues,
+    ]);
+    command.args([
+        "type",
+        "veth",
+        "peer",
+        "name",
+        b.1,
+        "netns",
+        b.0.name(),
+        "numrxqueues",
+        &queues,
+        "numtxqueues",
+        &queues,
+    ]);
     run(&mut command)?;
     for (namespace, device) in [a, b] {
         // A sender behind a veth leaves checksums to "hardware" that is not there.
-        let off = ["-K", device, "tx", "off", "tso", "off", "gso", "off", "gro", "off", "txvlan", "off", "rxvlan", "off"];
+        let off = [
+            "-K", device, "tx", "off", "tso", "off", "gso", "off", "gro", "off", "txvlan", "off", "rxvlan",
+            "off",
+        ];
         run(namespace.command("ethtool").args(off))?;
         namespace.ip(&["link", "set", "dev", device, "up"])?;
     }
@@ -156,7 +183,12 @@ pub fn sweep() -> Result<()> {
 pub fn leftovers() -> Result<Vec<String>> {
     let own = format!("{PREFIX}-{}-", std::process::id());
     let list = run(Command::new("ip").args(["netns", "list"]))?;
-    Ok(list.lines().filter_map(|l| l.split_whitespace().next()).filter(|n| n.starts_with(&own)).map(str::to_owned).collect())
+    Ok(list
+        .lines()
+        .filter_map(|l| l.split_whitespace().next())
+        .filter(|n| n.starts_with(&own))
+        .map(str::to_owned)
+        .collect())
 }
 
 /// Refuses to go on without what labs need.

@@ -31,7 +31,8 @@ pub fn binary() -> Result<PathBuf> {
     }
     let target = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target");
     let built = ["release", "debug"].map(|profile| target.join(profile).join("strowger"));
-    let newest = built.into_iter().filter(|p| p.exists()).max_by_key(|p| p.metadata().and_then(|m| m.modified()).ok());
+    let newest =
+        built.into_iter().filter(|p| p.exists()).max_by_key(|p| p.metadata().and_then(|m| m.modified()).ok());
     newest.context("no strowger binary: run `cargo xtask build`")
 }
 
@@ -57,7 +58,13 @@ impl StrowgerNode {
         let copy = directory.join("strowger");
         fs::copy(binary()?, &copy)?;
         let mut command = namespace.command("setpriv");
-        command.args(["--reuid=65534", "--clear-groups", "--no-new-privs", "--inh-caps=-all", "--bounding-set=-all"]);
+        command.args([
+            "--reuid=65534",
+            "--clear-groups",
+            "--no-new-privs",
+            "--inh-caps=-all",
+            "--bounding-set=-all",
+        ]);
         command.arg(copy);
         Self::start_with(command, directory, config)
     }
@@ -68,10 +75,16 @@ impl StrowgerNode {
         let socket = directory.join("status.sock");
         let log = directory.join("strowger.log");
         fs::write(&file, config.replace("@dir@", &directory.display().to_string()))?;
-        command.arg("run").arg(&file).stdout(File::create(directory.join("strowger.out"))?).stderr(File::create(&log)?);
+        command
+            .arg("run")
+            .arg(&file)
+            .stdout(File::create(directory.join("strowger.out"))?)
+            .stderr(File::create(&log)?);
         let process = Process::start("strowger", &mut command)?;
         let mut node = Self { process, socket, log };
-        let ready = eventually("the node answers", Duration::from_secs(10), || node.process.ended().is_some() || node.status().is_ok());
+        let ready = eventually("the node answers", Duration::from_secs(10), || {
+            node.process.ended().is_some() || node.status().is_ok()
+        });
         if ready.is_err() || node.process.ended().is_some() {
             bail!("strowger did not start: {}", node.log());
         }

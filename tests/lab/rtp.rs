@@ -70,9 +70,17 @@ impl MediaCall {
             "v=0\r\no=m 1 1 IN {family} {ip}\r\ns=-\r\nc=IN {family} {ip}\r\nt=0 0\r\nm=audio {} RTP/AVP 8\r\n",
             media.local_addr()?.port()
         );
-        let invite = dialog.request("INVITE", 1, own, Some(&sdp)).replacen("Max-Forwards", &format!("{extra}Max-Forwards"), 1);
+        let invite = dialog.request("INVITE", 1, own, Some(&sdp)).replacen(
+            "Max-Forwards",
+            &format!("{extra}Max-Forwards"),
+            1,
+        );
         let answer = exchange(&signalling, node, &invite, "INVITE")?;
-        ensure!(answer.starts_with("SIP/2.0 200 "), "not answered: {}", answer.lines().next().unwrap_or_default());
+        ensure!(
+            answer.starts_with("SIP/2.0 200 "),
+            "not answered: {}",
+            answer.lines().next().unwrap_or_default()
+        );
         dialog.learn(&answer)?;
         signalling.send_to(dialog.request("ACK", 1, own, None).as_bytes(), node)?;
         let to = media_address(&answer).context("no media address in the answer")?;
@@ -192,7 +200,8 @@ impl Dialog {
     }
 
     fn learn(&mut self, answer: &str) -> Result<()> {
-        let header = |name: &'static str| answer.lines().filter_map(move |l| l.strip_prefix(name).map(str::trim));
+        let header =
+            |name: &'static str| answer.lines().filter_map(move |l| l.strip_prefix(name).map(str::trim));
         self.to = header("To:").next().context("no To")?.to_owned();
         let contact = header("Contact:").next().context("no Contact")?;
         self.target = contact.trim_start_matches('<').split('>').next().unwrap_or_default().to_owned();
@@ -225,7 +234,8 @@ fn exchange(socket: &UdpSocket, node: SocketAddr, request: &str, method: &str) -
 }
 
 fn media_address(answer: &str) -> Option<SocketAddr> {
-    let connection = answer.lines().find_map(|l| l.strip_prefix("c=IN IP4 ").or(l.strip_prefix("c=IN IP6 ")))?;
+    let connection =
+        answer.lines().find_map(|l| l.strip_prefix("c=IN IP4 ").or(l.strip_prefix("c=IN IP6 ")))?;
     let port = answer.lines().find_map(|l| l.strip_prefix("m=audio "))?.split(' ').next()?.parse().ok()?;
     Some(SocketAddr::new(connection.trim().parse().ok()?, port))
 }

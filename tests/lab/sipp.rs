@@ -79,11 +79,18 @@ impl Sipp<'_> {
         let mut command = namespace.command("sipp");
         let ip = self.local.ip().to_string();
         command.arg("-sf").arg(&scenario).args(["-i", &ip, "-p", &self.local.port().to_string(), "-mi", &ip]);
-        command.args(["-nostdin", "-trace_stat", "-fd", "1", "-trace_err", "-stf"]).arg(&statistics).args(&self.args);
+        command
+            .args(["-nostdin", "-trace_stat", "-fd", "1", "-trace_err", "-stf"])
+            .arg(&statistics)
+            .args(&self.args);
         if let Some(remote) = self.remote {
             command.arg(remote.to_string());
         }
-        command.current_dir(&own).stdin(Stdio::null()).stdout(File::create(&screen)?).stderr(File::create(own.join("stderr.txt"))?);
+        command
+            .current_dir(&own)
+            .stdin(Stdio::null())
+            .stdout(File::create(&screen)?)
+            .stderr(File::create(own.join("stderr.txt"))?);
         let process = Process::start("sipp", &mut command)?;
         Ok(RunningSipp { process, statistics, screen })
     }

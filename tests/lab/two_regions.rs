@@ -73,7 +73,15 @@ impl TwoRegions {
         node.route("default", "198.18.0.254")?;
         let scratch = Scratch::new()?;
         sipp::write_audio(&scratch.path().join("audio.pcap"), 100)?;
-        Ok(Self { peers: BTreeMap::new(), node: None, carrier, node_space: node, router, regions: [a, b], scratch })
+        Ok(Self {
+            peers: BTreeMap::new(),
+            node: None,
+            carrier,
+            node_space: node,
+            router,
+            regions: [a, b],
+            scratch,
+        })
     }
 
     /// Starts the node with a configuration.
@@ -132,7 +140,12 @@ impl TwoRegions {
     /// SIPp does not start.
     pub fn start_caller(&self, scenario: &str, port: u16, args: &[&str]) -> Result<RunningSipp> {
         let args = args.iter().map(|a| (*a).to_owned()).collect();
-        let sipp = Sipp { scenario, local: SocketAddr::new("192.0.2.10".parse()?, port), remote: Some(NODE.parse()?), args };
+        let sipp = Sipp {
+            scenario,
+            local: SocketAddr::new("192.0.2.10".parse()?, port),
+            remote: Some(NODE.parse()?),
+            args,
+        };
         sipp.start(&self.carrier, self.scratch.path())
     }
 }

@@ -5,8 +5,8 @@ use aya_ebpf::{
     maps::{Array, HashMap, LpmTrie, PerCpuArray, XskMap},
 };
 use xdp_abi::{
-    AllowValue, MAX_PREFIXES, MAX_QUEUES, MAX_SERVICES, MediaRange, ServiceKey, Settings,
-    VERDICT_COUNT, Verdict,
+    AllowValue, MAX_PREFIXES, MAX_QUEUES, MAX_SERVICES, MediaRange, ServiceKey, Settings, VERDICT_COUNT,
+    Verdict,
 };
 
 /// SIP listeners.

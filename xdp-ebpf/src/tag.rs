@@ -1,7 +1,10 @@
 //! The tag in XDP metadata: what a worker need not find out again.
 
 use crate::classify::Packet;
-use aya_ebpf::{helpers::{bpf_ktime_get_ns, bpf_xdp_adjust_meta}, programs::XdpContext};
+use aya_ebpf::{
+    helpers::{bpf_ktime_get_ns, bpf_xdp_adjust_meta},
+    programs::XdpContext,
+};
 use xdp_abi::{AllowValue, TAG_LEN, TAG_MAGIC, Tag, Verdict};
 
 /// Writes the tag directly before the frame. Packet references are invalid afterwards.

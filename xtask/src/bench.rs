@@ -9,7 +9,10 @@ const RUNNER: &str = "0.20.0";
 
 pub(crate) fn bench() -> Result<()> {
     println!("Time of each stage (this machine, now; compare within one run only)");
-    let time = say::must("measuring time", cargo(&["bench", "--quiet", "--package", "bench", "--bench", "time"]).env("NO_COLOR", "1"))?;
+    let time = say::must(
+        "measuring time",
+        cargo(&["bench", "--quiet", "--package", "bench", "--bench", "time"]).env("NO_COLOR", "1"),
+    )?;
     time.lines().filter(|l| !l.is_empty() && !l.starts_with("Timer precision")).for_each(|l| println!("{l}"));
     if !has_runner() {
         let mut install = Command::new("cargo");
@@ -17,7 +20,10 @@ pub(crate) fn bench() -> Result<()> {
         say::must("building gungraun-runner (two minutes)", &mut install)?;
     }
     println!("\nInstructions of each stage (the same on every run)");
-    let counted = say::must("counting instructions", cargo(&["bench", "--quiet", "--package", "bench", "--bench", "instructions"]).env("NO_COLOR", "1"))?;
+    let counted = say::must(
+        "counting instructions",
+        cargo(&["bench", "--quiet", "--package", "bench", "--bench", "instructions"]).env("NO_COLOR", "1"),
+    )?;
     for (name, instructions) in instructions(&counted) {
         println!("  {name:<48} {instructions:>8}");
     }
@@ -31,7 +37,8 @@ fn cargo(args: &[&str]) -> Command {
 }
 
 fn has_runner() -> bool {
-    let status = Command::new("gungraun-runner").arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();
+    let status =
+        Command::new("gungraun-runner").arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();
     status.is_ok_and(|s| s.success())
 }
 

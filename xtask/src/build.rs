@@ -8,7 +8,9 @@ pub(crate) fn build() -> Result<()> {
     if ebpf::is_possible() {
         ebpf::build()?;
     } else {
-        println!("  The eBPF toolchain is missing. What is built now has kernel sockets only (backend = \"udp\").");
+        println!(
+            "  The eBPF toolchain is missing. What is built now has kernel sockets only (backend = \"udp\")."
+        );
         println!("  `cargo xtask setup` installs the rest; then build again.");
     }
     let mut cargo = Command::new("cargo");

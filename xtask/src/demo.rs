@@ -65,13 +65,16 @@ pub(crate) fn demo(options: &Options) -> Result<()> {
     let (summary, faults) = shown?;
     println!("  namespaces, processes, XDP programs and files are removed.");
     if let Some(path) = &options.json {
-        std::fs::write(path, serde_json::to_string_pretty(&summary)?).with_context(|| path.display().to_string())?;
+        std::fs::write(path, serde_json::to_string_pretty(&summary)?)
+            .with_context(|| path.display().to_string())?;
         println!("  summary written to {}", path.display());
     }
     if !faults.is_empty() {
         bail!("the demo did not go as it should:\n  {}", faults.join("\n  "));
     }
-    println!("\n  Next: examples/ holds configurations, docs/operating.md says how to run a node of your own.");
+    println!(
+        "\n  Next: examples/ holds configurations, docs/operating.md says how to run a node of your own."
+    );
     Ok(())
 }
 
@@ -83,9 +86,22 @@ fn perform(options: &Options, stop: &AtomicBool) -> Result<(Value, Vec<String>)>
     for (peer, _, _) in two_regions::PEERS {
         node.wait_for(peer, "HEALTHY", Duration::from_secs(10))?;
     }
-    println!("   node {NODE}, XDP {} on both interfaces, all peers HEALTHY\n", text(&node.status()?["xdp"][0]["mode"]));
-    println!("4. {RATE} calls/s with audio, and {STREAMS} streams whose every packet is checked. Ctrl-C ends it cleanly.");
-    let mut stage = Stage { lab, stop, start: Instant::now(), total: Duration::from_secs(options.seconds), view: View::new(), caller: None, kills: Vec::new() };
+    println!(
+        "   node {NODE}, XDP {} on both interfaces, all peers HEALTHY\n",
+        text(&node.status()?["xdp"][0]["mode"])
+    );
+    println!(
+        "4. {RATE} calls/s with audio, and {STREAMS} streams whose every packet is checked. Ctrl-C ends it cleanly."
+    );
+    let mut stage = Stage {
+        lab,
+        stop,
+        start: Instant::now(),
+        total: Duration::from_secs(options.seconds),
+        view: View::new(),
+        caller: None,
+        kills: Vec::new(),
+    };
     stage.play()
 }
 
@@ -149,7 +165,13 @@ impl Stage<'_> {
             while !done.load(Ordering::Relaxed) && !stop.load(Ordering::Relaxed) {
                 let calls = caller.map(RunningSipp::calls).unwrap_or_default();
                 let act = "all well: calls go to region A";
-                let scene = Scene { elapsed: start.elapsed(), total, act, placed: calls.placed, failed: calls.failed };
+                let scene = Scene {
+                    elapsed: start.elapsed(),
+                    total,
+                    act,
+                    placed: calls.placed,
+                    failed: calls.failed,
+                };
                 if let Some(status) = node.and_then(|n| n.status().ok()) {
                     view.show(&scene, &status);
                 }
@@ -172,7 +194,13 @@ impl Stage<'_> {
         ensure!(!self.stop.load(Ordering::Relaxed), "stopped by a signal");
         let status = self.node()?.status().context("the node does not answer")?;
         let calls = self.calls();
-        let scene = Scene { elapsed: self.start.elapsed(), total: self.total, act, placed: calls.placed, failed: calls.failed };
+        let scene = Scene {
+            elapsed: self.start.elapsed(),
+            total: self.total,
+            act,
+            placed: calls.placed,
+            failed: calls.failed,
+        };
         self.view.show(&scene, &status);
         Ok(())
     }
@@ -206,7 +234,12 @@ impl Stage<'_> {
         let mut faults = Vec::new();
         let placed = self.total.as_secs() * RATE;
         if calls.placed != placed || calls.failed != 0 {
-            faults.push(format!("{} of {placed} calls placed, {} failed: {}", calls.placed, calls.failed, self.caller.as_ref().map(RunningSipp::errors).unwrap_or_default()));
+            faults.push(format!(
+                "{} of {placed} calls placed, {} failed: {}",
+                calls.placed,
+                calls.failed,
+                self.caller.as_ref().map(RunningSipp::errors).unwrap_or_default()
+            ));
         }
         let answered = status["counters"]["calls_answered"].as_u64().unwrap_or_default();
         let expected = placed + u64::from(STREAMS);
@@ -220,12 +253,17 @@ impl Stage<'_> {
             match kill.detection_ms(status) {
                 None => faults.push(format!("the death of {} was not noticed", kill.peer)),
                 Some(took) if took > kill.bound_ms() + 100 => {
-                    faults.push(format!("{}: noticed after {took} ms, the bound is {} ms", kill.peer, kill.bound_ms()));
+                    faults.push(format!(
+                        "{}: noticed after {took} ms, the bound is {} ms",
+                        kill.peer,
+                        kill.bound_ms()
+                    ));
                 }
                 Some(_) => {}
             }
         }
-        let moved = |kill: &Kill, region: &str| attempts(&kill.after, region) > attempts(&kill.before, region);
+        let moved =
+            |kill: &Kill, region: &str| attempts(&kill.after, region) > attempts(&kill.before, region);
         if let [_, second] = &self.kills[..]
             && !moved(second, "B")
         {
@@ -275,54 +313,86 @@ impl Stage<'_> {
 impl Kill {
     /// Milliseconds from the kill to the peer being UNHEALTHY.
     fn detection_ms(&self, status: &Value) -> Option<u64> {
-        let noticed = rows(&status["events"]).iter().filter(|e| e["peer"] == self.peer && e["to"] == "UNHEALTHY");
-        noticed.filter_map(|e| e["at_unix_ms"].as_u64()).find(|at| *at >= self.at_unix_ms).map(|at| at - self.at_unix_ms)
+        let noticed =
+            rows(&status["events"]).iter().filter(|e| e["peer"] == self.peer && e["to"] == "UNHEALTHY");
+        noticed
+            .filter_map(|e| e["at_unix_ms"].as_u64())
+            .find(|at| *at >= self.at_unix_ms)
+            .map(|at| at - self.at_unix_ms)
     }
 
     fn bound_ms(&self) -> u64 {
-        rows(&self.before["peers"]).iter().find(|p| p["name"] == self.peer).and_then(|p| p["detection_bound_ms"].as_u64()).unwrap_or_default()
+        rows(&self.before["peers"])
+            .iter()
+            .find(|p| p["name"] == self.peer)
+            .and_then(|p| p["detection_bound_ms"].as_u64())
+            .unwrap_or_default()
     }
 }
 
 /// Places the streams' calls, streams, and hangs up. Inside the carrier's namespace.
 fn checked_streams(length: Duration) -> Result<Vec<StreamResult>> {
     let local = "192.0.2.10:0".parse()?;
-    let mut calls = (0..STREAMS).map(|n| MediaCall::place(local, NODE.parse()?, n)).collect::<Result<Vec<_>>>()?;
+    let mut calls =
+        (0..STREAMS).map(|n| MediaCall::place(local, NODE.parse()?, n)).collect::<Result<Vec<_>>>()?;
     stream(&mut calls, length)?;
     calls.into_iter().map(MediaCall::hang_up).collect()
 }
 
 /// Call attempts to a region's peers.
 fn attempts(status: &Value, region: &str) -> u64 {
-    rows(&status["peers"]).iter().filter(|p| p["region"] == region).filter_map(|p| p["attempts"].as_u64()).sum()
+    rows(&status["peers"])
+        .iter()
+        .filter(|p| p["region"] == region)
+        .filter_map(|p| p["attempts"].as_u64())
+        .sum()
 }
 
 fn print_summary(s: &Value) {
     println!("\nSummary");
     let c = &s["calls"];
-    println!("  calls      {} placed, {} answered (streams included), {} failed", c["placed"], c["answered"], c["failed"]);
+    println!(
+        "  calls      {} placed, {} answered (streams included), {} failed",
+        c["placed"], c["answered"], c["failed"]
+    );
     let m = &s["streams"];
-    println!("  streams    {} of 50 packets/s each way: {} sent, {} came back, {} wrong", m["count"], m["packets_sent"], m["packets_echoed"], m["packets_wrong"]);
+    println!(
+        "  streams    {} of 50 packets/s each way: {} sent, {} came back, {} wrong",
+        m["count"], m["packets_sent"], m["packets_echoed"], m["packets_wrong"]
+    );
     for k in rows(&s["kills"]) {
         println!(
             "  kill {}    noticed after {} ms (bound {} ms), {} attempts retried, {} new calls lost, {} calls in progress ended",
-            text(&k["peer"]), k["detected_after_ms"], k["bound_ms"], k["calls_retried"], k["new_calls_lost"], k["calls_in_progress_ended"]
+            text(&k["peer"]),
+            k["detected_after_ms"],
+            k["bound_ms"],
+            k["calls_retried"],
+            k["new_calls_lost"],
+            k["calls_in_progress_ended"]
         );
     }
     for x in rows(&s["xdp"]) {
         println!("  xdp        {} ({}): {}", text(&x["interface"]), text(&x["mode"]), pairs(&x["verdicts"]));
     }
     println!("  dropped    {}", pairs(&s["drops"]));
-    println!("  slow path  {} packets sent through the kernel, {} received", s["counters"]["slow_path_sent"], s["counters"]["slow_path_received"]);
+    println!(
+        "  slow path  {} packets sent through the kernel, {} received",
+        s["counters"]["slow_path_sent"], s["counters"]["slow_path_received"]
+    );
     let l = &s["latency_us"];
     println!(
         "  latency    in the node, from the XDP program to the hand-over for sending: p50 {:.0} us, p99 {:.0} us, p99.9 {:.0} us, max {:.0} us ({} packets)",
-        number(&l["p50"]), number(&l["p99"]), number(&l["p999"]), number(&l["max"]), l["count"]
+        number(&l["p50"]),
+        number(&l["p99"]),
+        number(&l["p999"]),
+        number(&l["max"]),
+        l["count"]
     );
 }
 
 fn pairs(value: &Value) -> String {
-    let list: Vec<_> = value.as_object().into_iter().flatten().map(|(name, n)| format!("{name} {n}")).collect();
+    let list: Vec<_> =
+        value.as_object().into_iter().flatten().map(|(name, n)| format!("{name} {n}")).collect();
     if list.is_empty() { "none".to_owned() } else { list.join(", ") }
 }
 

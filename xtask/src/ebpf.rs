@@ -25,14 +25,19 @@ fn compiler() -> Option<Compiler> {
 
 /// Whether rustup has a nightly with the sources of the standard library.
 pub(crate) fn has_nightly() -> bool {
-    let output = Command::new("rustup").args(["run", "nightly", "rustc", "--print", "sysroot"]).stderr(Stdio::null()).output();
-    let sysroot = output.map(|o| PathBuf::from(String::from_utf8_lossy(&o.stdout).trim())).unwrap_or_default();
+    let output = Command::new("rustup")
+        .args(["run", "nightly", "rustc", "--print", "sysroot"])
+        .stderr(Stdio::null())
+        .output();
+    let sysroot =
+        output.map(|o| PathBuf::from(String::from_utf8_lossy(&o.stdout).trim())).unwrap_or_default();
     sysroot.join("lib/rustlib/src/rust/library/core").exists()
 }
 
 /// Whether bpf-linker runs.
 pub(crate) fn has_linker() -> bool {
-    let status = Command::new("bpf-linker").arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();
+    let status =
+        Command::new("bpf-linker").arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();
     status.is_ok_and(|s| s.success())
 }
 

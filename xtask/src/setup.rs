@@ -59,7 +59,16 @@ pub(crate) fn setup(check_only: bool) -> Result<()> {
     }
     if linker {
         let mut cargo = Command::new("cargo");
-        cargo.args(["install", "bpf-linker", "--version", BPF_LINKER, "--locked", "--no-default-features", "--features", "llvm-22"]);
+        cargo.args([
+            "install",
+            "bpf-linker",
+            "--version",
+            BPF_LINKER,
+            "--locked",
+            "--no-default-features",
+            "--features",
+            "llvm-22",
+        ]);
         cargo.env("LLVM_PREFIX", "/usr/lib/llvm-22");
         say::must("building bpf-linker (a minute or two)", &mut cargo)?;
     }

@@ -17,13 +17,37 @@ const fn suite(name: &'static str, what: &'static str, args: &'static [&'static 
 
 const SUITES: &[Suite] = &[
     suite("format", "rustfmt", &["fmt", "--all", "--check"]),
-    suite("lints", "clippy, warnings are errors", &["clippy", "--workspace", "--all-targets", "--quiet", "--", "-D", "warnings"]),
-    suite("unit", "unit and virtual-time tests of all crates", &["test", "--workspace", "--exclude", "lab", "--exclude", "hostile", "--no-fail-fast"]),
-    suite("hostile", "mutated frames and messages, RFC torture messages", &["test", "--release", "--package", "hostile"]),
+    suite(
+        "lints",
+        "clippy, warnings are errors",
+        &["clippy", "--workspace", "--all-targets", "--quiet", "--", "-D", "warnings"],
+    ),
+    suite(
+        "unit",
+        "unit and virtual-time tests of all crates",
+        &["test", "--workspace", "--exclude", "lab", "--exclude", "hostile", "--no-fail-fast"],
+    ),
+    suite(
+        "hostile",
+        "mutated frames and messages, RFC torture messages",
+        &["test", "--release", "--package", "hostile"],
+    ),
     suite("examples", "example configurations", &["test", "--package", "lab", "--test", "examples"]),
-    suite("ebpf", "the XDP program against a table of packets", &["test", "--package", "lab", "--test", "ebpf"]),
-    suite("calls", "calls and failover on the XDP path", &["test", "--package", "lab", "--test", "calls", "--", "--test-threads=1"]),
-    suite("paths", "workers, IPv6, VLAN, fragments, kernel sockets, crashes", &["test", "--package", "lab", "--test", "paths", "--", "--test-threads=1"]),
+    suite(
+        "ebpf",
+        "the XDP program against a table of packets",
+        &["test", "--package", "lab", "--test", "ebpf"],
+    ),
+    suite(
+        "calls",
+        "calls and failover on the XDP path",
+        &["test", "--package", "lab", "--test", "calls", "--", "--test-threads=1"],
+    ),
+    suite(
+        "paths",
+        "workers, IPv6, VLAN, fragments, kernel sockets, crashes",
+        &["test", "--package", "lab", "--test", "paths", "--", "--test-threads=1"],
+    ),
 ];
 
 /// Passed and failed tests.
@@ -41,7 +65,10 @@ pub(crate) fn test(filter: Option<&str>) -> Result<()> {
     println!("Build");
     ebpf::build()?;
     let mut cargo = Command::new("cargo");
-    say::must("building strowger", cargo.args(["build", "--release", "--package", "strowger"]).current_dir(root()))?;
+    say::must(
+        "building strowger",
+        cargo.args(["build", "--release", "--package", "strowger"]).current_dir(root()),
+    )?;
     println!("Tests");
     let mut total = Count::default();
     if filter.is_none_or(|f| "tidy".contains(f)) {

@@ -31,7 +31,8 @@ pub(crate) fn tidy() -> Result<()> {
         if text.lines().count() > MAX_LINES {
             faults.push(format!("{name}: {} lines, at most {MAX_LINES} are wanted", text.lines().count()));
         }
-        let crate_root = name.ends_with("/src/lib.rs") || name.ends_with("/src/main.rs") || name == "tests/lab/lib.rs";
+        let crate_root =
+            name.ends_with("/src/lib.rs") || name.ends_with("/src/main.rs") || name == "tests/lab/lib.rs";
         let may = UNSAFE_ROOMS.iter().any(|room| name.starts_with(room));
         if crate_root && !may && !text.contains("#![forbid(unsafe_code)]") {
             faults.push(format!("{name}: #![forbid(unsafe_code)] is missing"));

@@ -30,7 +30,12 @@ pub(crate) struct Scene<'a> {
 
 impl View {
     pub(crate) fn new() -> Self {
-        Self { terminal: std::io::stdout().is_terminal(), lines: 0, attempts: HashMap::new(), last_line: None }
+        Self {
+            terminal: std::io::stdout().is_terminal(),
+            lines: 0,
+            attempts: HashMap::new(),
+            last_line: None,
+        }
     }
 
     pub(crate) fn show(&mut self, scene: &Scene<'_>, status: &Value) {
@@ -50,14 +55,36 @@ impl View {
         let mut t = String::new();
         let (now, total) = (scene.elapsed.as_secs(), scene.total.as_secs());
         let filled = (scene.elapsed.as_secs_f64() / scene.total.as_secs_f64() * 40.0).min(40.0) as usize;
-        let _ = writeln!(t, "\n  [{}{}] {now:>3} of {total} s   {}", "#".repeat(filled), ".".repeat(40 - filled), scene.act);
+        let _ = writeln!(
+            t,
+            "\n  [{}{}] {now:>3} of {total} s   {}",
+            "#".repeat(filled),
+            ".".repeat(40 - filled),
+            scene.act
+        );
         for region in rows(&status["regions"]) {
             let all = region["available"] == region["peers"];
-            let colour = if all { 32 } else if region["available"] == 0 { 31 } else { 33 };
+            let colour = if all {
+                32
+            } else if region["available"] == 0 {
+                31
+            } else {
+                33
+            };
             let local = if region["local"] == true { "local region, tried first" } else { "other region" };
-            let _ = writeln!(t, "  region {:<3} \x1b[{colour}m{} of {} peers available\x1b[0m  ({local})", text(&region["name"]), region["available"], region["peers"]);
+            let _ = writeln!(
+                t,
+                "  region {:<3} \x1b[{colour}m{} of {} peers available\x1b[0m  ({local})",
+                text(&region["name"]),
+                region["available"],
+                region["peers"]
+            );
         }
-        let _ = writeln!(t, "\n  {:<6} {:<7} {:<11} {:>7} {:>8} {:>9} {:>9} {:>7} {:>7}", "peer", "region", "health", "for", "calls/s", "attempts", "answered", "failed", "active");
+        let _ = writeln!(
+            t,
+            "\n  {:<6} {:<7} {:<11} {:>7} {:>8} {:>9} {:>9} {:>7} {:>7}",
+            "peer", "region", "health", "for", "calls/s", "attempts", "answered", "failed", "active"
+        );
         for peer in rows(&status["peers"]) {
             let colour = match text(&peer["state"]) {
                 "HEALTHY" => 32,
@@ -68,16 +95,39 @@ impl View {
             let _ = writeln!(
                 t,
                 "  {:<6} {:<7} \x1b[{colour}m{:<11}\x1b[0m {:>5.0} s {rate:>8.1} {:>9} {:>9} {:>7} {:>7}",
-                text(&peer["name"]), text(&peer["region"]), text(&peer["state"]), peer["since_s"].as_f64().unwrap_or_default(),
-                peer["attempts"], peer["answered"], peer["failed"], peer["active"]
+                text(&peer["name"]),
+                text(&peer["region"]),
+                text(&peer["state"]),
+                peer["since_s"].as_f64().unwrap_or_default(),
+                peer["attempts"],
+                peer["answered"],
+                peer["failed"],
+                peer["active"]
             );
         }
         let c = &status["counters"];
         let l = &status["latency_us"];
-        let _ = writeln!(t, "\n  calls placed {}   answered {}   rescued by a retry {}   \x1b[1mfailed {}\x1b[0m", scene.placed, c["calls_answered"], c["calls_rescued"], scene.failed);
-        let _ = writeln!(t, "  media packets relayed {}   latency in the node: p50 {:.0} us, p99 {:.0} us", c["media_relayed"], number(&l["p50"]), number(&l["p99"]));
+        let _ = writeln!(
+            t,
+            "\n  calls placed {}   answered {}   rescued by a retry {}   \x1b[1mfailed {}\x1b[0m",
+            scene.placed, c["calls_answered"], c["calls_rescued"], scene.failed
+        );
+        let _ = writeln!(
+            t,
+            "  media packets relayed {}   latency in the node: p50 {:.0} us, p99 {:.0} us",
+            c["media_relayed"],
+            number(&l["p50"]),
+            number(&l["p99"])
+        );
         for event in rows(&status["events"]).iter().rev().take(4) {
-            let _ = writeln!(t, "  {} {} -> {} ({})", text(&event["peer"]), text(&event["from"]), text(&event["to"]), text(&event["cause"]));
+            let _ = writeln!(
+                t,
+                "  {} {} -> {} ({})",
+                text(&event["peer"]),
+                text(&event["from"]),
+                text(&event["to"]),
+                text(&event["cause"])
+            );
         }
         t
     }
@@ -88,17 +138,31 @@ impl View {
         let (since, before) = *self.attempts.entry(peer.to_owned()).or_insert((now, attempts));
         let elapsed = now.duration_since(since).as_secs_f64();
         if elapsed > 2.0 {
-            self.attempts.insert(peer.to_owned(), (now - Duration::from_secs(1), before + ((attempts - before) as f64 * (1.0 - 1.0 / elapsed)) as u64));
+            self.attempts.insert(
+                peer.to_owned(),
+                (
+                    now - Duration::from_secs(1),
+                    before + ((attempts - before) as f64 * (1.0 - 1.0 / elapsed)) as u64,
+                ),
+            );
         }
         if elapsed < 0.2 { 0.0 } else { (attempts - before) as f64 / elapsed }
     }
 }
 
 fn line(scene: &Scene<'_>, status: &Value) -> String {
-    let peers: Vec<_> = rows(&status["peers"]).iter().map(|p| format!("{} {} {}", text(&p["name"]), text(&p["state"]), p["attempts"])).collect();
+    let peers: Vec<_> = rows(&status["peers"])
+        .iter()
+        .map(|p| format!("{} {} {}", text(&p["name"]), text(&p["state"]), p["attempts"]))
+        .collect();
     format!(
         "  {:>3} s  {:<44} calls {} answered {} failed {}  | {}",
-        scene.elapsed.as_secs(), scene.act, scene.placed, status["counters"]["calls_answered"], scene.failed, peers.join(", ")
+        scene.elapsed.as_secs(),
+        scene.act,
+        scene.placed,
+        status["counters"]["calls_answered"],
+        scene.failed,
+        peers.join(", ")
     )
 }
 

@@ -8,7 +8,10 @@ use dataplane::{
     plan::PortSlices,
     worker::{Arrival, Desk},
 };
-use exchange::{Exchange, sources::{AllowList, Prefix}};
+use exchange::{
+    Exchange,
+    sources::{AllowList, Prefix},
+};
 use packet::frame;
 use proxy::{Config, Engine, Timers};
 use routing::{Listener, ListenerId, Peer, PeerId, PeerState, Service, ServiceId, Table, Upstream};
@@ -76,7 +79,10 @@ pub fn frame_property(bytes: &[u8]) {
     out[start..].copy_from_slice(payload);
     frame::write(&mut out, &headers, payload.len(), datagram.payload_sum);
     let again = frame::parse(&out).expect("a written frame reads");
-    assert_eq!((again.source, again.destination, again.vlan, again.tos), (datagram.source, datagram.destination, datagram.vlan, datagram.tos));
+    assert_eq!(
+        (again.source, again.destination, again.vlan, again.tos),
+        (datagram.source, datagram.destination, datagram.vlan, datagram.tos)
+    );
     assert_eq!(&out[again.payload], payload);
 }
 
@@ -89,11 +95,15 @@ pub fn sip_property(bytes: &[u8]) {
     let mut end = 0;
     for header in &message.headers {
         assert!(header.line.start >= end && header.line.end as usize <= bytes.len(), "lines in order");
-        assert!(header.value.start >= header.line.start && header.value.end <= header.line.end, "values in their lines");
+        assert!(
+            header.value.start >= header.line.start && header.value.end <= header.line.end,
+            "values in their lines"
+        );
         end = header.line.end;
         let value = message.text(header.value);
         for item in scan::list(value) {
-            let _ = scan::NameAddr::parse(item).map(|a| (a.tag(), scan::Uri::parse(a.uri).map(|u| u.socket_addr())));
+            let _ = scan::NameAddr::parse(item)
+                .map(|a| (a.tag(), scan::Uri::parse(a.uri).map(|u| u.socket_addr())));
         }
         if let Some(via) = scan::Via::parse(value) {
             assert!(via.len <= value.len());
@@ -151,7 +161,12 @@ impl Bench {
     }
 
     /// A datagram arrives; what the worker sends because of it.
-    pub fn receive(&mut self, local: SocketAddr, remote: SocketAddr, datagram: &[u8]) -> Vec<dataplane::backend::memory::Sent> {
+    pub fn receive(
+        &mut self,
+        local: SocketAddr,
+        remote: SocketAddr,
+        datagram: &[u8],
+    ) -> Vec<dataplane::backend::memory::Sent> {
         let arrival = Arrival { local, remote, tos: 0, seen_at: 0, checked: false };
         self.desk.begin(self.now, &mut self.io);
         self.desk.process(self.now, &arrival, datagram, &mut self.io);
@@ -193,7 +208,10 @@ fn table() -> Table {
     };
     let mut table = Table {
         generation: 1,
-        listeners: vec![listener("access", ACCESS, Upstream::Service(ServiceId(0))), listener("core", CORE, Upstream::None)],
+        listeners: vec![
+            listener("access", ACCESS, Upstream::Service(ServiceId(0))),
+            listener("core", CORE, Upstream::None),
+        ],
         services: vec![Service {
             name: "voice".to_owned(),
             egress: ListenerId(1),

@@ -47,7 +47,12 @@ fn frames_keep_their_property_under_mutation() {
             let start = packet::frame::headers_len(&headers);
             let mut frame = vec![0; start + payload.len()];
             frame[start..].copy_from_slice(payload);
-            packet::frame::write(&mut frame, &headers, payload.len(), packet::checksum::Sum::new().add_bytes(payload));
+            packet::frame::write(
+                &mut frame,
+                &headers,
+                payload.len(),
+                packet::checksum::Sum::new().add_bytes(payload),
+            );
             frame_property(&frame);
             assert!(packet::frame::parse(&frame).is_ok());
             seeds.push(frame);
@@ -102,14 +107,25 @@ fn torture_messages_get_the_answers_their_readme_gives() {
     let mut failures = Vec::new();
     // RFC 4475 requests that must be refused, with the status.
     for (name, status) in [
-        ("badinv01", "400"), ("clerr", "400"), ("ncl", "400"), ("mismatch01", "400"), ("mismatch02", "400"),
-        ("badvers", "505"), ("unkscm", "416"), ("novelsc", "416"), ("bext01", "420"), ("zeromf", "483"),
-        ("mcl01", "400"), ("ltgtruri", "400"), ("lwsruri", "400"),
+        ("badinv01", "400"),
+        ("clerr", "400"),
+        ("ncl", "400"),
+        ("mismatch01", "400"),
+        ("mismatch02", "400"),
+        ("badvers", "505"),
+        ("unkscm", "416"),
+        ("novelsc", "416"),
+        ("bext01", "420"),
+        ("zeromf", "483"),
+        ("mcl01", "400"),
+        ("ltgtruri", "400"),
+        ("lwsruri", "400"),
     ] {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../corpus/rfc4475/{name}.dat"));
         let datagram = fs::read(&path).expect(name);
         let sent = Bench::new().receive(address(ACCESS), address("203.0.113.5:5060"), &datagram);
-        let first = sent.first().map(|s| String::from_utf8_lossy(&s.payload).into_owned()).unwrap_or_default();
+        let first =
+            sent.first().map(|s| String::from_utf8_lossy(&s.payload).into_owned()).unwrap_or_default();
         if !first.starts_with(&format!("SIP/2.0 {status} ")) {
             failures.push(format!("{name}: expected {status}, got {first:?}"));
         }

@@ -7,7 +7,9 @@ use routing::{Listener, Peer, PeerId, RegionId, Service, Table, Upstream};
 /// Builds a table of the given generation.
 pub fn table(config: &Checked, observer: &Observer, generation: u32) -> Table {
     let upstream = |s: Option<routing::ServiceId>| s.map_or(Upstream::None, Upstream::Service);
-    let listener = |l: &crate::configure::ListenerConfig| Listener::new(l.name.clone(), l.address, l.media, upstream(l.service));
+    let listener = |l: &crate::configure::ListenerConfig| {
+        Listener::new(l.name.clone(), l.address, l.media, upstream(l.service))
+    };
     let mut table = Table {
         generation,
         listeners: config.listeners.iter().map(listener).collect(),
@@ -57,10 +59,13 @@ pub struct Source {
 /// All allowed sources: the configured prefixes and every peer's own address.
 pub fn sources(config: &Checked) -> Vec<Source> {
     let host = |ip: std::net::IpAddr| Prefix { address: ip, length: if ip.is_ipv4() { 32 } else { 128 } };
-    let prefixes = config.allow.iter().map(|(prefix, region)| Source { prefix: *prefix, peer: None, region: *region });
-    let peers = (0u16..)
-        .zip(&config.peers)
-        .map(|(i, p)| Source { prefix: host(p.address.ip()), peer: Some(PeerId(i)), region: p.region });
+    let prefixes =
+        config.allow.iter().map(|(prefix, region)| Source { prefix: *prefix, peer: None, region: *region });
+    let peers = (0u16..).zip(&config.peers).map(|(i, p)| Source {
+        prefix: host(p.address.ip()),
+        peer: Some(PeerId(i)),
+        region: p.region,
+    });
     prefixes.chain(peers).collect()
 }
 

@@ -33,7 +33,14 @@ pub async fn all() -> io::Result<HashMap<String, Link>> {
     let mut messages = handle.link().get().execute();
     while let Some(message) = messages.try_next().await.map_err(io::Error::other)? {
         let mut name = None;
-        let mut link = Link { index: message.header.index, mac: Mac::default(), mtu: 1500, max_rx_queues: 1, vlan: None, xdp: None };
+        let mut link = Link {
+            index: message.header.index,
+            mac: Mac::default(),
+            mtu: 1500,
+            max_rx_queues: 1,
+            vlan: None,
+            xdp: None,
+        };
         let (mut parent, mut id) = (None, None);
         for attribute in message.attributes {
             match attribute {

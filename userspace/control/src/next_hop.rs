@@ -46,8 +46,12 @@ impl NextHopKeeper {
     /// # Errors
     /// Netlink is not to be had.
     pub fn new(interfaces: HashMap<u32, u8>, exchange: Arc<Exchange>) -> io::Result<Self> {
-        let groups =
-            [MulticastGroup::Neigh, MulticastGroup::Ipv4Route, MulticastGroup::Ipv6Route, MulticastGroup::Link];
+        let groups = [
+            MulticastGroup::Neigh,
+            MulticastGroup::Ipv4Route,
+            MulticastGroup::Ipv6Route,
+            MulticastGroup::Link,
+        ];
         let (connection, handle, messages) = rtnetlink::new_multicast_connection(&groups)?;
         Ok(Self {
             handle,
@@ -134,14 +138,21 @@ impl NextHopKeeper {
         while let Some(message) = messages.try_next().await? {
             let usable = !matches!(
                 message.header.state,
-                NeighbourState::None | NeighbourState::Incomplete | NeighbourState::Failed | NeighbourState::Noarp
+                NeighbourState::None
+                    | NeighbourState::Incomplete
+                    | NeighbourState::Failed
+                    | NeighbourState::Noarp
             );
             let mut address = None;
             let mut mac = None;
             for attribute in message.attributes {
                 match attribute {
-                    NeighbourAttribute::Destination(NeighbourAddress::Inet(a)) => address = Some(IpAddr::V4(a)),
-                    NeighbourAttribute::Destination(NeighbourAddress::Inet6(a)) => address = Some(IpAddr::V6(a)),
+                    NeighbourAttribute::Destination(NeighbourAddress::Inet(a)) => {
+                        address = Some(IpAddr::V4(a))
+                    }
+                    NeighbourAttribute::Destination(NeighbourAddress::Inet6(a)) => {
+                        address = Some(IpAddr::V6(a))
+                    }
                     NeighbourAttribute::LinkLayerAddress(octets) => mac = octets.try_into().ok().map(Mac),
                     _ => {}
                 }

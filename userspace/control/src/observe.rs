@@ -77,8 +77,13 @@ impl Observer {
         observed.since = now;
         let event = event(&observed.name, &transition);
         tracing::info!(
-            peer = event.peer, from = event.from, to = event.to, cause = event.cause,
-            failures = event.failures, successes = event.successes, "health.transition"
+            peer = event.peer,
+            from = event.from,
+            to = event.to,
+            cause = event.cause,
+            failures = event.failures,
+            successes = event.successes,
+            "health.transition"
         );
         if self.events.len() == KEPT {
             self.events.pop_front();

@@ -77,7 +77,12 @@ impl Node {
         exchange: &Arc<Exchange>,
         prepare: impl FnOnce(&mut [Program]) -> Result<(), ProgramError>,
     ) -> Result<Self, StartError> {
-        let mut node = Self { workers: Vec::new(), programs: Vec::new(), sockets: Vec::new(), exchange: Arc::clone(exchange) };
+        let mut node = Self {
+            workers: Vec::new(),
+            programs: Vec::new(),
+            sockets: Vec::new(),
+            exchange: Arc::clone(exchange),
+        };
         match plan.backend {
             BackendKind::AfXdp => node.start_afxdp(plan, prepare)?,
             BackendKind::Udp => node.start_udp(plan)?,
@@ -85,7 +90,11 @@ impl Node {
         Ok(node)
     }
 
-    fn start_afxdp(&mut self, plan: &NodePlan, prepare: impl FnOnce(&mut [Program]) -> Result<(), ProgramError>) -> Result<(), StartError> {
+    fn start_afxdp(
+        &mut self,
+        plan: &NodePlan,
+        prepare: impl FnOnce(&mut [Program]) -> Result<(), ProgramError>,
+    ) -> Result<(), StartError> {
         for interface in &plan.interfaces {
             let mut program = Program::load()?;
             program.attach(&interface.device, interface.mode)?;
@@ -103,7 +112,13 @@ impl Node {
                 self.programs[*interface].set_socket(*queue, opened.raw_fd())?;
                 queues.push((*interface, opened));
             }
-            let backend = AfXdp::new(queues, plan.interfaces.len(), Arc::clone(&self.exchange), Arc::clone(&slow_path), index == 0);
+            let backend = AfXdp::new(
+                queues,
+                plan.interfaces.len(),
+                Arc::clone(&self.exchange),
+                Arc::clone(&slow_path),
+                index == 0,
+            );
             self.spawn(plan, index, engine(plan, index, seeds, &slices), backend, &slices)?;
         }
         Ok(())
@@ -143,7 +158,14 @@ impl Node {
         Ok(())
     }
 
-    fn spawn<B: Backend + Send + 'static>(&mut self, plan: &NodePlan, index: usize, engine: Engine, backend: B, slices: &PortSlices) -> Result<(), StartError> {
+    fn spawn<B: Backend + Send + 'static>(
+        &mut self,
+        plan: &NodePlan,
+        index: usize,
+        engine: Engine,
+        backend: B,
+        slices: &PortSlices,
+    ) -> Result<(), StartError> {
         let core = plan.workers[index].core;
         let exchange = Arc::clone(&self.exchange);
         let desk = Desk::new(index, engine, Arc::clone(&exchange), slices.clone());
@@ -230,5 +252,8 @@ fn open_udp(listeners: &[SocketAddr]) -> Result<Udp, StartError> {
 fn bind_error(listeners: &[SocketAddr], source: io::Error) -> StartError {
     let refused = |a: &&SocketAddr| crate::slow_path::bind(**a).is_err();
     let address = listeners.iter().find(refused).or(listeners.first());
-    StartError::Bind { address: address.copied().unwrap_or_else(|| SocketAddr::from(([0, 0, 0, 0], 0))), source }
+    StartError::Bind {
+        address: address.copied().unwrap_or_else(|| SocketAddr::from(([0, 0, 0, 0], 0))),
+        source,
+    }
 }

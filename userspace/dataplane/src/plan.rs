@@ -117,7 +117,9 @@ mod tests {
 
     #[test]
     fn every_port_of_a_slice_names_its_worker() {
-        for (range, workers) in [(20_000..=20_099, 2), (20_001..=20_100, 3), (1_024..=65_535, 7), (10..=11, 2)] {
+        for (range, workers) in
+            [(20_000..=20_099, 2), (20_001..=20_100, 3), (1_024..=65_535, 7), (10..=11, 2)]
+        {
             let slices = PortSlices::new(&range, workers);
             for worker in 0..workers {
                 for port in slices.of(worker) {

@@ -29,7 +29,9 @@ pub enum ProgramError {
     #[error("this binary holds no XDP program: build it with `cargo xtask build`, or set backend = \"udp\"")]
     NotEmbedded,
     /// Built from other sources.
-    #[error("the XDP program has another layout than this binary: build both together with `cargo xtask build`")]
+    #[error(
+        "the XDP program has another layout than this binary: build both together with `cargo xtask build`"
+    )]
     Layout,
     /// The kernel or its verifier refused it.
     #[error("cannot load the XDP program (kernel {kernel}): {source}")]
@@ -143,7 +145,8 @@ impl Program {
             Attached::Native => AttachMode::Driver,
             Attached::Generic => AttachMode::Skb,
         };
-        let failed = |source| ProgramError::Attach { device: device.to_owned(), mode: attached.label(), source };
+        let failed =
+            |source| ProgramError::Attach { device: device.to_owned(), mode: attached.label(), source };
         let program = xdp_program(&mut self.ebpf)?;
         let id = program.attach(device, flag).map_err(failed)?;
         self.link = Some(program.take_link(id).map_err(failed)?);
@@ -170,7 +173,8 @@ impl Program {
         };
         let run = xdp_program(&mut self.ebpf)?.test_run(options).map_err(load_error)?;
         // With a context, what comes out starts at the metadata.
-        let start = u32::from_ne_bytes([context_out[0], context_out[1], context_out[2], context_out[3]]) as usize;
+        let start =
+            u32::from_ne_bytes([context_out[0], context_out[1], context_out[2], context_out[3]]) as usize;
         let tag = out.first_chunk::<TAG_LEN>().filter(|_| start == TAG_LEN).and_then(Tag::from_bytes);
         let end = run.data_size_out as usize;
         Ok(TestRun { action: run.return_value, tag, frame: out.get(start..end).unwrap_or_default().to_vec() })
@@ -214,7 +218,8 @@ impl Program {
     /// # Errors
     /// The map cannot be written.
     pub fn add_service(&mut self, listener: SocketAddr) -> Result<(), ProgramError> {
-        let key = ServiceKey { addr: mapped(listener.ip()), port: listener.port().to_be_bytes(), pad: [0; 2] };
+        let key =
+            ServiceKey { addr: mapped(listener.ip()), port: listener.port().to_be_bytes(), pad: [0; 2] };
         let mut map: HashMap<&mut MapData, [u8; 20], u32> = self.map("SERVICES")?;
         map.insert(key.to_bytes(), 1, 0).map_err(map_error("SERVICES"))
     }

@@ -73,12 +73,24 @@ pub(crate) struct Queue {
 }
 
 impl Queue {
-    pub(crate) fn open(nic: NicIndex, queue: u32, ring_size: u32, mode: CopyMode, link: Link) -> Result<Self, QueueError> {
+    pub(crate) fn open(
+        nic: NicIndex,
+        queue: u32,
+        ring_size: u32,
+        mode: CopyMode,
+        link: Link,
+    ) -> Result<Self, QueueError> {
         // Receive and fill, transmit and completion: each ring may be full at the same time.
         let frames = ring_size * 4;
         let rings_error = |e| QueueError::Rings(ring_size, e);
-        let config = UmemCfgBuilder { frame_size: FrameSize::TwoK, head_room: HEADROOM, frame_count: frames, ..Default::default() };
-        let mut umem = Umem::map(config.build().map_err(rings_error)?).map_err(|e| QueueError::Umem(frames, e))?;
+        let config = UmemCfgBuilder {
+            frame_size: FrameSize::TwoK,
+            head_room: HEADROOM,
+            frame_count: frames,
+            ..Default::default()
+        };
+        let mut umem =
+            Umem::map(config.build().map_err(rings_error)?).map_err(|e| QueueError::Umem(frames, e))?;
         let config = RingConfigBuilder {
             rx_count: ring_size,
             tx_count: ring_size,
@@ -91,7 +103,8 @@ impl Queue {
         let mut fill = rings.fill_ring;
         // The fill ring holds frames before the bind: some drivers want to see them there.
         // SAFETY: the UMEM lives in the same struct as the socket and is dropped after it.
-        let filled = unsafe { fill.enqueue(&mut umem, ring_size as usize, false) }.map_err(|e| QueueError::Umem(frames, e))?;
+        let filled = unsafe { fill.enqueue(&mut umem, ring_size as usize, false) }
+            .map_err(|e| QueueError::Umem(frames, e))?;
         match mode {
             CopyMode::ZeroCopy => flags.force_zerocopy(),
             CopyMode::Copy => flags.force_copy(),
@@ -152,7 +165,14 @@ impl Queue {
 
     /// Sends a received packet on with new headers, in its own frame. `start` is where its payload
     /// begins, `len` the payload's length.
-    pub(crate) fn send_in_place(&mut self, mut packet: Packet, headers: &Headers, start: usize, len: usize, sum: Sum) -> bool {
+    pub(crate) fn send_in_place(
+        &mut self,
+        mut packet: Packet,
+        headers: &Headers,
+        start: usize,
+        len: usize,
+        sum: Sum,
+    ) -> bool {
         match rewrite(&mut packet, headers, start, len, sum) {
             Ok(()) => self.push(packet),
             Err(_) => {
@@ -199,7 +219,9 @@ impl Queue {
             match rustix::net::send(self.socket_fd(), &[], rustix::net::SendFlags::DONTWAIT) {
                 Ok(_) => self.kick_needed = false,
                 // 32 packets were moved, or completions must be taken first: again.
-                Err(rustix::io::Errno::AGAIN | rustix::io::Errno::BUSY | rustix::io::Errno::NOBUFS) => self.reclaim(),
+                Err(rustix::io::Errno::AGAIN | rustix::io::Errno::BUSY | rustix::io::Errno::NOBUFS) => {
+                    self.reclaim()
+                }
                 // The interface is down or gone: what is queued leaves when it is back.
                 Err(_) => return,
             }
@@ -260,7 +282,13 @@ pub(crate) fn take_tag(packet: &mut Packet) -> Option<Tag> {
     tag
 }
 
-fn rewrite(packet: &mut Packet, headers: &Headers, start: usize, len: usize, sum: Sum) -> Result<(), PacketError> {
+fn rewrite(
+    packet: &mut Packet,
+    headers: &Headers,
+    start: usize,
+    len: usize,
+    sum: Sum,
+) -> Result<(), PacketError> {
     // Trailing padding goes; the payload stays where it is and the headers end where it starts.
     packet.adjust_tail((start + len) as i32 - packet.len() as i32)?;
     packet.adjust_head(start as i32 - frame::headers_len(headers) as i32)?;

@@ -24,8 +24,13 @@ pub(crate) struct SlowPath {
 impl SlowPath {
     /// Binds a kernel socket to every listener, and opens raw sockets for media.
     pub(crate) fn open(listeners: &[SocketAddr]) -> io::Result<Self> {
-        let bound = listeners.iter().map(|address| Ok(KernelListener { address: *address, socket: bind(*address)? }));
-        Ok(Self { listeners: bound.collect::<io::Result<_>>()?, raw_v4: raw(Domain::IPV4), raw_v6: raw(Domain::IPV6) })
+        let bound =
+            listeners.iter().map(|address| Ok(KernelListener { address: *address, socket: bind(*address)? }));
+        Ok(Self {
+            listeners: bound.collect::<io::Result<_>>()?,
+            raw_v4: raw(Domain::IPV4),
+            raw_v6: raw(Domain::IPV6),
+        })
     }
 
     /// Sends by the kernel; `false`: it refused.

@@ -72,7 +72,10 @@ fn desk() -> Desk {
     let listener = |address, upstream| Listener::new(String::new(), at(address), at(address).ip(), upstream);
     let mut table = Table {
         generation: 1,
-        listeners: vec![listener("192.0.2.1:5060", Upstream::Service(ServiceId(0))), listener("198.51.100.1:5060", Upstream::None)],
+        listeners: vec![
+            listener("192.0.2.1:5060", Upstream::Service(ServiceId(0))),
+            listener("198.51.100.1:5060", Upstream::None),
+        ],
         services: vec![Service {
             name: String::new(),
             egress: ListenerId(1),
@@ -119,7 +122,8 @@ fn a_relayed_packet_allocates_nothing() {
          Call-ID: 1\r\nCSeq: 1 INVITE\r\nContent-Type: application/sdp\r\nContent-Length: {}\r\n\r\n{sdp}",
         sdp.len()
     );
-    let arrival = |local, remote| Arrival { local: at(local), remote: at(remote), tos: 0, seen_at: 0, checked: true };
+    let arrival =
+        |local, remote| Arrival { local: at(local), remote: at(remote), tos: 0, seen_at: 0, checked: true };
     desk.process(now, &arrival("192.0.2.1:5060", "192.0.2.10:5060"), invite.as_bytes(), &mut io);
     let forwarded = String::from_utf8(io.message.clone()).unwrap();
     let port: u16 = forwarded.split("m=audio ").nth(1).unwrap().split(' ').next().unwrap().parse().unwrap();
@@ -143,7 +147,13 @@ fn a_relayed_packet_allocates_nothing() {
 
     let mut relay_one = || {
         let datagram = frame::parse(&received).unwrap();
-        let arrival = Arrival { local: datagram.destination, remote: datagram.source, tos: datagram.tos, seen_at: 0, checked: true };
+        let arrival = Arrival {
+            local: datagram.destination,
+            remote: datagram.source,
+            tos: datagram.tos,
+            seen_at: 0,
+            checked: true,
+        };
         let verdict = desk.process(now, &arrival, &received[datagram.payload.clone()], &mut io);
         let Verdict::Relay(relay) = verdict else { panic!("not relayed") };
         out[42..].copy_from_slice(&received[datagram.payload.clone()]);

@@ -35,7 +35,13 @@ impl Lane {
         let lane = Self { filled: ArrayQueue::new(DEPTH), empty: ArrayQueue::new(DEPTH) };
         let nowhere = SocketAddr::from(([0, 0, 0, 0], 0));
         for _ in 0..DEPTH {
-            let parcel = Parcel { local: nowhere, remote: nowhere, tos: 0, seen_at: 0, payload: Vec::with_capacity(SIZE) };
+            let parcel = Parcel {
+                local: nowhere,
+                remote: nowhere,
+                tos: 0,
+                seen_at: 0,
+                payload: Vec::with_capacity(SIZE),
+            };
             let _ = lane.empty.push(Box::new(parcel));
         }
         lane

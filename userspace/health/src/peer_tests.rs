@@ -82,7 +82,19 @@ fn retry_after_holds_the_peer_down_for_its_time() {
 
 #[test]
 fn success_codes() {
-    for (status, success) in [(200, true), (302, true), (404, true), (405, true), (408, false), (480, true), (500, false), (501, true), (503, false), (504, false), (603, true)] {
+    for (status, success) in [
+        (200, true),
+        (302, true),
+        (404, true),
+        (405, true),
+        (408, false),
+        (480, true),
+        (500, false),
+        (501, true),
+        (503, false),
+        (504, false),
+        (603, true),
+    ] {
         assert_eq!(PeerHealth::is_success(status), success, "{status}");
     }
 }
@@ -97,7 +109,9 @@ fn measured_detection_never_exceeds_the_bound() {
             let death = step.mul_f64(f64::from(phase) / 120.0);
             let mut peer = PeerHealth::new(POLICY);
             peer.on_evidence(Duration::ZERO, ProbeAnswered(200));
-            let noticed = (1u32..).map(|n| step * n + POLICY.timeout).find(|t| peer.on_evidence(*t, ProbeTimedOut).is_some());
+            let noticed = (1u32..)
+                .map(|n| step * n + POLICY.timeout)
+                .find(|t| peer.on_evidence(*t, ProbeTimedOut).is_some());
             assert!(noticed.unwrap() - death <= bound);
         }
     }

@@ -98,11 +98,7 @@ mod tests {
             *b = (seed >> 24) as u8;
         }
         for len in 0..data.len() {
-            assert_eq!(
-                Sum::new().add_bytes(&data[..len]).fold(),
-                naive(&data[..len]).to_be_bytes(),
-                "{len}"
-            );
+            assert_eq!(Sum::new().add_bytes(&data[..len]).fold(), naive(&data[..len]).to_be_bytes(), "{len}");
         }
         let ones = [0xffu8; 1500];
         assert_eq!(Sum::new().add_bytes(&ones).fold(), naive(&ones).to_be_bytes());

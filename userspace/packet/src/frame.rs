@@ -55,17 +55,18 @@ pub struct Headers {
 pub fn parse(frame: &[u8]) -> Result<Datagram, DropReason> {
     let eth = ethernet::parse(frame).ok_or(DropReason::FrameTruncated)?;
     let bytes = &frame[eth.len..];
-    let (source, destination, tos, ip_len, payload_len): (IpAddr, IpAddr, u8, usize, usize) = match eth.ethertype {
-        ethernet::IPV4 => {
-            let ip = ipv4::parse(bytes)?;
-            (ip.source.into(), ip.destination.into(), ip.tos, ipv4::LEN, ip.payload_len)
-        }
-        ethernet::IPV6 => {
-            let ip = ipv6::parse(bytes)?;
-            (ip.source.into(), ip.destination.into(), ip.tos, ipv6::LEN, ip.payload_len)
-        }
-        _ => return Err(DropReason::FrameUnexpected),
-    };
+    let (source, destination, tos, ip_len, payload_len): (IpAddr, IpAddr, u8, usize, usize) =
+        match eth.ethertype {
+            ethernet::IPV4 => {
+                let ip = ipv4::parse(bytes)?;
+                (ip.source.into(), ip.destination.into(), ip.tos, ipv4::LEN, ip.payload_len)
+            }
+            ethernet::IPV6 => {
+                let ip = ipv6::parse(bytes)?;
+                (ip.source.into(), ip.destination.into(), ip.tos, ipv6::LEN, ip.payload_len)
+            }
+            _ => return Err(DropReason::FrameUnexpected),
+        };
     let udp = udp::parse(&bytes[ip_len..ip_len + payload_len], source, destination)?;
     let start = eth.len + ip_len + udp::LEN;
     Ok(Datagram {
@@ -99,14 +100,24 @@ pub fn write(out: &mut [u8], headers: &Headers, payload_len: usize, payload_sum:
     let ip = &mut out[eth_len..];
     let source = match (headers.source.ip(), headers.destination.ip()) {
         (IpAddr::V4(source), IpAddr::V4(destination)) => {
-            ipv4::write(ip, &ipv4::Header { source, destination, tos: headers.tos, payload_len: ip_payload }, TTL);
+            ipv4::write(
+                ip,
+                &ipv4::Header { source, destination, tos: headers.tos, payload_len: ip_payload },
+                TTL,
+            );
             headers.source
         }
         (IpAddr::V6(source), IpAddr::V6(destination)) => {
-            ipv6::write(ip, &ipv6::Header { source, destination, tos: headers.tos, payload_len: ip_payload }, TTL);
+            ipv6::write(
+                ip,
+                &ipv6::Header { source, destination, tos: headers.tos, payload_len: ip_payload },
+                TTL,
+            );
             headers.source
         }
-        (_, IpAddr::V4(_)) => return write_from_unspecified(out, headers, payload_len, payload_sum, "0.0.0.0"),
+        (_, IpAddr::V4(_)) => {
+            return write_from_unspecified(out, headers, payload_len, payload_sum, "0.0.0.0");
+        }
         (_, IpAddr::V6(_)) => return write_from_unspecified(out, headers, payload_len, payload_sum, "::"),
     };
     udp::write(&mut ip[ip_len..], source, headers.destination, payload_len, payload_sum);
@@ -147,7 +158,9 @@ mod tests {
         let payload = b"odd payload";
         let ours = sample("192.0.2.1:5060", "198.51.100.7:5070", None, payload);
         let mut theirs = Vec::new();
-        let mut ip = etherparse::Ipv4Header::new(0, TTL, etherparse::IpNumber::UDP, [192, 0, 2, 1], [198, 51, 100, 7]).unwrap();
+        let mut ip =
+            etherparse::Ipv4Header::new(0, TTL, etherparse::IpNumber::UDP, [192, 0, 2, 1], [198, 51, 100, 7])
+                .unwrap();
         ip.dont_fragment = true;
         ip.dscp = 46.try_into().unwrap();
         PacketBuilder::ethernet2([2, 0, 0, 0, 0, 2], [2, 0, 0, 0, 0, 1])
@@ -167,14 +180,19 @@ mod tests {
 
     #[test]
     fn reads_what_it_wrote() {
-        for (source, destination) in [("192.0.2.1:1", "192.0.2.2:65535"), ("[2001:db8::1]:9", "[2001:db8::2]:10")] {
+        for (source, destination) in
+            [("192.0.2.1:1", "192.0.2.2:65535"), ("[2001:db8::1]:9", "[2001:db8::2]:10")]
+        {
             for vlan in [None, Some(7)] {
                 for len in [0, 1, 2, 700, 1400] {
                     let payload: Vec<u8> = (0..len).map(|i| i as u8).collect();
                     let mut frame = sample(source, destination, vlan, &payload);
                     frame.extend([0xee; 20]);
                     let d = parse(&frame).unwrap();
-                    assert_eq!((d.source, d.destination), (source.parse().unwrap(), destination.parse().unwrap()));
+                    assert_eq!(
+                        (d.source, d.destination),
+                        (source.parse().unwrap(), destination.parse().unwrap())
+                    );
                     assert_eq!((d.vlan, d.tos), (vlan, 0xb8));
                     assert_eq!(&frame[d.payload], &payload[..]);
                 }
@@ -205,15 +223,25 @@ mod tests {
 
     #[test]
     fn a_checksum_left_to_absent_hardware_is_accepted_and_finished_on_the_way_out() {
-        for (source, destination) in [("192.0.2.1:5060", "192.0.2.2:5060"), ("[2001:db8::1]:5060", "[2001:db8::2]:5060")] {
+        for (source, destination) in
+            [("192.0.2.1:5060", "192.0.2.2:5060"), ("[2001:db8::1]:5060", "[2001:db8::2]:5060")]
+        {
             let mut frame = sample(source, destination, None, b"from a veth");
             let at = frame.len() - b"from a veth".len() - 2;
-            let (from, to): (SocketAddr, SocketAddr) = (source.parse().unwrap(), destination.parse().unwrap());
+            let (from, to): (SocketAddr, SocketAddr) =
+                (source.parse().unwrap(), destination.parse().unwrap());
             let pseudo = Sum::new().add_pseudo_header(from.ip(), to.ip(), 8 + 11);
             frame[at..at + 2].copy_from_slice(&pseudo.fold());
             let d = parse(&frame).unwrap();
             assert!(d.partial_checksum);
-            let headers = Headers { destination_mac: Mac::default(), source_mac: Mac::default(), vlan: None, source: from, destination: to, tos: 0 };
+            let headers = Headers {
+                destination_mac: Mac::default(),
+                source_mac: Mac::default(),
+                vlan: None,
+                source: from,
+                destination: to,
+                tos: 0,
+            };
             let mut out = frame.clone();
             write(&mut out, &headers, 11, d.payload_sum);
             assert!(!parse(&out).unwrap().partial_checksum);

@@ -49,7 +49,28 @@ pub fn parse(bytes: &[u8]) -> Result<Header, DropReason> {
 pub fn write(out: &mut [u8], header: &Header, ttl: u8) {
     let total = (LEN + header.payload_len) as u16;
     let h = &mut out[..LEN];
-    h.copy_from_slice(&[0x45, header.tos, 0, 0, 0, 0, DONT_FRAGMENT, 0, ttl, udp::PROTOCOL, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
+    h.copy_from_slice(&[
+        0x45,
+        header.tos,
+        0,
+        0,
+        0,
+        0,
+        DONT_FRAGMENT,
+        0,
+        ttl,
+        udp::PROTOCOL,
+        0,
+        0,
+        0,
+        0,
+        0,
+        0,
+        0,
+        0,
+        0,
+        0,
+    ]);
     h[2..4].copy_from_slice(&total.to_be_bytes());
     h[12..16].copy_from_slice(&header.source.octets());
     h[16..20].copy_from_slice(&header.destination.octets());

@@ -37,12 +37,7 @@ pub fn parse(bytes: &[u8]) -> Result<Header, DropReason> {
         octets.copy_from_slice(&h[at..at + 16]);
         Ipv6Addr::from(octets)
     };
-    Ok(Header {
-        source: address(8),
-        destination: address(24),
-        tos: (h[0] << 4) | (h[1] >> 4),
-        payload_len,
-    })
+    Ok(Header { source: address(8), destination: address(24), tos: (h[0] << 4) | (h[1] >> 4), payload_len })
 }
 
 /// Writes a header for UDP with flow label zero.

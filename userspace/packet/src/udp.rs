@@ -54,7 +54,13 @@ pub fn parse(bytes: &[u8], source: IpAddr, destination: IpAddr) -> Result<Header
 }
 
 /// Writes a header with its checksum; `payload_sum` is the sum of the payload to follow.
-pub fn write(out: &mut [u8], source: SocketAddr, destination: SocketAddr, payload_len: usize, payload_sum: Sum) {
+pub fn write(
+    out: &mut [u8],
+    source: SocketAddr,
+    destination: SocketAddr,
+    payload_len: usize,
+    payload_sum: Sum,
+) {
     let len = (LEN + payload_len) as u16;
     let h = &mut out[..LEN];
     h[..2].copy_from_slice(&source.port().to_be_bytes());

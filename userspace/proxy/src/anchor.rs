@@ -13,9 +13,9 @@ impl Engine {
     /// Learns from the body of a message sent by `sender` where it receives media, and edits the body
     /// so that its reader, on the side of listener `shown`, sends to this node instead.
     pub(crate) fn anchor_body(&mut self, m: &Message<'_>, call: u64, sender: Side, shown: &Listener) {
-        let is_sdp = m.value(HeaderName::ContentType).is_some_and(|t| {
-            t.get(..15).is_some_and(|name| name.eq_ignore_ascii_case(b"application/sdp"))
-        });
+        let is_sdp = m
+            .value(HeaderName::ContentType)
+            .is_some_and(|t| t.get(..15).is_some_and(|name| name.eq_ignore_ascii_case(b"application/sdp")));
         if !is_sdp || m.body().is_empty() {
             return;
         }

@@ -26,16 +26,25 @@ pub(crate) struct Dialog {
 
 impl Engine {
     /// Next hop of an in-dialog request and which end sent it.
-    pub(crate) fn dialog_hop(&self, incoming: &Incoming<'_>, m: &Message<'_>, essentials: &Essentials<'_>, table: &Table) -> Result<(Hop, Side), Reject> {
+    pub(crate) fn dialog_hop(
+        &self,
+        incoming: &Incoming<'_>,
+        m: &Message<'_>,
+        essentials: &Essentials<'_>,
+        table: &Table,
+    ) -> Result<(Hop, Side), Reject> {
         let StartLine::Request { uri, .. } = m.start else { return Err(Reject::new(400, "Bad Request")) };
         let stripped = strip_own_routes(m, table, None);
         let target = stripped.next.unwrap_or(m.text(uri));
-        let to = Uri::parse(target).and_then(|u| u.socket_addr()).ok_or(Reject::new(502, "Next Hop Is No IP Address"))?;
+        let to = Uri::parse(target)
+            .and_then(|u| u.socket_addr())
+            .ok_or(Reject::new(502, "Next Hop Is No IP Address"))?;
         if table.listener_at(to).is_some() {
             return Err(Reject::new(481, "Call Does Not Exist"));
         }
         let peer = table.peer_at(to);
-        let by_peer = || table.services.iter().find(|s| peer.is_some_and(|p| s.peers.contains(&p))).map(|s| s.egress);
+        let by_peer =
+            || table.services.iter().find(|s| peer.is_some_and(|p| s.peers.contains(&p))).map(|s| s.egress);
         let egress = stripped.own.or_else(by_peer).unwrap_or(incoming.listener);
         let sender = self.sender(essentials);
         Ok((Hop { egress, to, peer }, sender))
@@ -48,16 +57,27 @@ impl Engine {
     }
 
     /// Forwards the ACK of a 2xx, which is a transaction of its own and gets no answer.
-    pub(crate) fn forward_ack(&mut self, incoming: &Incoming<'_>, m: &Message<'_>, essentials: &Essentials<'_>, table: &Table, out: &mut dyn Outbox) {
+    pub(crate) fn forward_ack(
+        &mut self,
+        incoming: &Incoming<'_>,
+        m: &Message<'_>,
+        essentials: &Essentials<'_>,
+        table: &Table,
+        out: &mut dyn Outbox,
+    ) {
         let sound = m.defect.is_none() && essentials.to_tag.is_some();
         let Some(Ok((hop, sender))) = sound.then(|| self.dialog_hop(incoming, m, essentials, table)) else {
             return self.tally.drop(DropReason::SipStrayAck);
         };
-        let (Some(ingress), Some(egress)) = (table.listener(incoming.listener), table.listener(hop.egress)) else { return };
+        let (Some(ingress), Some(egress)) = (table.listener(incoming.listener), table.listener(hop.egress))
+        else {
+            return;
+        };
         // No response can come, so the branch names no slot.
         let branch = Branch { worker: self.config.worker, slot: u32::MAX, nonce: self.rng.next_u32() };
         let call = self.keys.call(essentials.call_id);
-        let forward = Forward { remote: incoming.remote, ingress, egress, branch, record_route: false, call, sender };
+        let forward =
+            Forward { remote: incoming.remote, ingress, egress, branch, record_route: false, call, sender };
         let mut message = core::mem::take(&mut self.buffer);
         self.write_forwarded(m, &forward, table, &mut message);
         self.send(out, egress.address, hop.to, &message);
@@ -65,14 +85,24 @@ impl Engine {
     }
 
     /// Opens the media of a new call; whether it may go on. Only running out of ports stops it.
-    pub(crate) fn open_media(&mut self, now: Time, context: &Context, essentials: &Essentials<'_>, table: &Table, out: &mut dyn Outbox) -> bool {
+    pub(crate) fn open_media(
+        &mut self,
+        now: Time,
+        context: &Context,
+        essentials: &Essentials<'_>,
+        table: &Table,
+        out: &mut dyn Outbox,
+    ) -> bool {
         let Route::Service(id) = context.route else { return true };
         let Some(service) = table.service(id).filter(|s| s.anchor_media) else { return true };
         // A call that passes this node twice is anchored once.
         if self.dialogs.contains_key(&context.call) {
             return true;
         }
-        let (Some(caller), Some(callee)) = (table.listener(context.ingress), table.listener(service.egress)) else { return true };
+        let (Some(caller), Some(callee)) = (table.listener(context.ingress), table.listener(service.egress))
+        else {
+            return true;
+        };
         let Some(session) = self.media.open(now, caller.media, callee.media) else { return false };
         for side in [Side::Caller, Side::Callee] {
             if let Some((address, ports)) = self.media.local(session, side) {

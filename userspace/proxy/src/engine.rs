@@ -111,7 +111,13 @@ impl Engine {
     }
 
     /// A SIP datagram arrived.
-    pub fn on_sip(&mut self, now: Time, incoming: &Incoming<'_>, table: &Table, out: &mut dyn Outbox) -> Disposition {
+    pub fn on_sip(
+        &mut self,
+        now: Time,
+        incoming: &Incoming<'_>,
+        table: &Table,
+        out: &mut dyn Outbox,
+    ) -> Disposition {
         let message = match Message::parse(incoming.datagram) {
             Ok(message) => message,
             Err(error) => {

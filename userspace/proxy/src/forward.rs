@@ -31,10 +31,24 @@ pub(crate) struct Forward<'a> {
 impl Engine {
     /// Sends the request to one target as a new client transaction.
     #[expect(clippy::too_many_arguments, reason = "one attempt's whole surroundings, used once")]
-    pub(crate) fn send_attempt(&mut self, now: Time, context: &mut Context, m: &Message<'_>, hop: &Hop, silent_at: Option<Time>, table: &Table, out: &mut dyn Outbox) {
-        let (Some(ingress), Some(egress)) = (table.listener(context.ingress), table.listener(hop.egress)) else { return };
+    pub(crate) fn send_attempt(
+        &mut self,
+        now: Time,
+        context: &mut Context,
+        m: &Message<'_>,
+        hop: &Hop,
+        silent_at: Option<Time>,
+        table: &Table,
+        out: &mut dyn Outbox,
+    ) {
+        let (Some(ingress), Some(egress)) = (table.listener(context.ingress), table.listener(hop.egress))
+        else {
+            return;
+        };
         let nonce = self.rng.next_u32();
-        let slot = self.clients.insert(ClientSlot::Attempt { context: context.id, serial: context.serial, nonce }) as u32;
+        let slot =
+            self.clients.insert(ClientSlot::Attempt { context: context.id, serial: context.serial, nonce })
+                as u32;
         let forward = Forward {
             remote: context.remote,
             ingress,
@@ -70,7 +84,13 @@ impl Engine {
     }
 
     /// Writes the request as it leaves; everything not named here stays as it came.
-    pub(crate) fn write_forwarded(&mut self, m: &Message<'_>, forward: &Forward<'_>, table: &Table, message: &mut Vec<u8>) {
+    pub(crate) fn write_forwarded(
+        &mut self,
+        m: &Message<'_>,
+        forward: &Forward<'_>,
+        table: &Table,
+        message: &mut Vec<u8>,
+    ) {
         self.edits.clear();
         push_via(m, forward, &mut self.edits);
         lower_max_forwards(m, &mut self.edits);
@@ -92,7 +112,11 @@ fn makes_dialog(m: &Message<'_>) -> bool {
 fn push_via(m: &Message<'_>, forward: &Forward<'_>, edits: &mut Edits) {
     let Some(header) = m.first(HeaderName::Via) else { return };
     edits.insert(header.line.start as usize, b"Via: SIP/2.0/UDP ");
-    edits.push(forward.egress.sent_by.as_bytes()).push(b";branch=").push(&forward.branch.to_bytes()).push(b"\r\n");
+    edits
+        .push(forward.egress.sent_by.as_bytes())
+        .push(b";branch=")
+        .push(&forward.branch.to_bytes())
+        .push(b"\r\n");
     let value = m.text(header.value);
     if let Some(via) = Via::parse(value) {
         ViaMarks::of(&via, forward.remote).edit(&value[..via.len], header.value.start as usize, edits);
@@ -132,7 +156,11 @@ pub(crate) struct Stripped<'a> {
 }
 
 /// Takes our entries off the Route set (RFC 3261 16.4), as edits where wanted.
-pub(crate) fn strip_own_routes<'a>(m: &Message<'a>, table: &Table, mut edits: Option<&mut Edits>) -> Stripped<'a> {
+pub(crate) fn strip_own_routes<'a>(
+    m: &Message<'a>,
+    table: &Table,
+    mut edits: Option<&mut Edits>,
+) -> Stripped<'a> {
     let mut stripped = Stripped::default();
     for header in m.all(HeaderName::Route) {
         let value = m.text(header.value);

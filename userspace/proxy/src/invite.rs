@@ -23,8 +23,19 @@ pub(crate) const TIMER_C: Duration = Duration::from_secs(181);
 
 impl Engine {
     /// Sends the request to the next peer, or answers it when there is none left.
-    pub(crate) fn next_attempt(&mut self, now: Time, context: &mut Context, m: &Message<'_>, table: &Table, out: &mut dyn Outbox) {
-        let hop = if context.cancelled || now >= context.budget_until { None } else { self.next_hop(context, table) };
+    pub(crate) fn next_attempt(
+        &mut self,
+        now: Time,
+        context: &mut Context,
+        m: &Message<'_>,
+        table: &Table,
+        out: &mut dyn Outbox,
+    ) {
+        let hop = if context.cancelled || now >= context.budget_until {
+            None
+        } else {
+            self.next_hop(context, table)
+        };
         match hop {
             Some((hop, timeout)) => {
                 let silent_at = timeout.map(|t| (now + t).min(context.budget_until));
@@ -60,7 +71,14 @@ impl Engine {
     }
 
     /// No peer is left: the upstream gets an answer that starts no retry storm (requirement E4).
-    pub(crate) fn exhausted(&mut self, now: Time, context: &mut Context, m: &Message<'_>, table: &Table, out: &mut dyn Outbox) {
+    pub(crate) fn exhausted(
+        &mut self,
+        now: Time,
+        context: &mut Context,
+        m: &Message<'_>,
+        table: &Table,
+        out: &mut dyn Outbox,
+    ) {
         if context.answered || context.attempts.iter().any(Attempt::is_live) {
             return;
         }
@@ -82,7 +100,13 @@ impl Engine {
     }
 
     /// Gives up on attempts to peers that are known to be dead now.
-    pub(crate) fn leave_dead_peers(&mut self, now: Time, context: &mut Context, table: &Table, out: &mut dyn Outbox) {
+    pub(crate) fn leave_dead_peers(
+        &mut self,
+        now: Time,
+        context: &mut Context,
+        table: &Table,
+        out: &mut dyn Outbox,
+    ) {
         let mut rang = false;
         for i in 0..context.attempts.len() {
             if context.attempts[i].is_live() && context.attempts[i].is_dead(table) {
@@ -107,7 +131,13 @@ impl Engine {
     }
 
     /// Everything of a context whose time has come.
-    pub(crate) fn context_timers(&mut self, now: Time, context: &mut Context, table: &Table, out: &mut dyn Outbox) {
+    pub(crate) fn context_timers(
+        &mut self,
+        now: Time,
+        context: &mut Context,
+        table: &Table,
+        out: &mut dyn Outbox,
+    ) {
         let resend = match &mut context.server {
             ServerMachine::Invite(s) => s.on_timer(now) == Action::Resend,
             ServerMachine::Other(s) => s.on_timer(now) == Action::Resend,
@@ -159,7 +189,9 @@ impl Engine {
             ClientMachine::Other(client) => client.on_timer(now),
         };
         match action {
-            Action::Resend if !attempt.abandoned => self.send(out, attempt.from, attempt.to, &attempt.message),
+            Action::Resend if !attempt.abandoned => {
+                self.send(out, attempt.from, attempt.to, &attempt.message)
+            }
             Action::TimedOut => {
                 if live {
                     self.report_silence(attempt, out);
@@ -239,7 +271,15 @@ impl Engine {
     }
 
     /// Answers a request ourselves, with state: the answer is repeated as the transaction demands.
-    pub(crate) fn respond(&mut self, now: Time, context: &mut Context, m: &Message<'_>, status: u16, reason: &str, out: &mut dyn Outbox) {
+    pub(crate) fn respond(
+        &mut self,
+        now: Time,
+        context: &mut Context,
+        m: &Message<'_>,
+        status: u16,
+        reason: &str,
+        out: &mut dyn Outbox,
+    ) {
         let tag = local_tag(context.key);
         let to_tag = if status == 100 { &[][..] } else { &tag };
         let response = Response { status, reason, to_tag, headers: b"" };
@@ -251,7 +291,14 @@ impl Engine {
 
     /// Sends a response upstream if the server transaction allows it. A 2xx to INVITE always passes:
     /// whoever answered must be acknowledged or hung up on (RFC 3261 16.7 step 5).
-    pub(crate) fn deliver(&mut self, now: Time, context: &mut Context, status: u16, message: &[u8], out: &mut dyn Outbox) {
+    pub(crate) fn deliver(
+        &mut self,
+        now: Time,
+        context: &mut Context,
+        status: u16,
+        message: &[u8],
+        out: &mut dyn Outbox,
+    ) {
         let allowed = match &mut context.server {
             ServerMachine::Invite(s) => s.on_send(now, status),
             ServerMachine::Other(s) => s.on_send(now, status),

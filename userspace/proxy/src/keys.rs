@@ -60,7 +60,14 @@ impl Keys {
             StartLine::Response { .. } => b"",
         };
         let cseq = scan::CSeq::parse(value(HeaderName::CSeq)).map_or(0, |c| c.number).to_be_bytes();
-        let parts = [uri, value(HeaderName::From), value(HeaderName::CallId), &cseq, value(HeaderName::Via), method_name];
+        let parts = [
+            uri,
+            value(HeaderName::From),
+            value(HeaderName::CallId),
+            &cseq,
+            value(HeaderName::Via),
+            method_name,
+        ];
         self.hash(&parts)
     }
 }

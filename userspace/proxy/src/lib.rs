@@ -25,5 +25,5 @@ mod response;
 mod rng;
 
 pub use engine::{Config, Disposition, Engine, Incoming};
-pub use sip::transaction::Timers;
 pub use report::{Counter, Outbox, PeerTally, Report, Tally};
+pub use sip::transaction::Timers;

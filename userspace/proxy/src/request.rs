@@ -48,7 +48,14 @@ impl Reject {
 }
 
 impl Engine {
-    pub(crate) fn on_request(&mut self, now: Time, incoming: &Incoming<'_>, m: &Message<'_>, table: &Table, out: &mut dyn Outbox) {
+    pub(crate) fn on_request(
+        &mut self,
+        now: Time,
+        incoming: &Incoming<'_>,
+        m: &Message<'_>,
+        table: &Table,
+        out: &mut dyn Outbox,
+    ) {
         let Some(essentials) = self.essentials(m) else {
             return self.tally.drop(DropReason::SipUnanswerable);
         };
@@ -82,7 +89,16 @@ impl Engine {
     }
 
     #[expect(clippy::too_many_arguments, reason = "one ACK's whole surroundings, used once")]
-    fn on_ack(&mut self, now: Time, incoming: &Incoming<'_>, m: &Message<'_>, essentials: &Essentials<'_>, known: Option<usize>, table: &Table, out: &mut dyn Outbox) {
+    fn on_ack(
+        &mut self,
+        now: Time,
+        incoming: &Incoming<'_>,
+        m: &Message<'_>,
+        essentials: &Essentials<'_>,
+        known: Option<usize>,
+        table: &Table,
+        out: &mut dyn Outbox,
+    ) {
         let mut absorbed = false;
         if let Some(id) = known {
             self.with_context(now, id, |_, context| {
@@ -98,7 +114,15 @@ impl Engine {
         }
     }
 
-    fn on_new_request(&mut self, now: Time, incoming: &Incoming<'_>, m: &Message<'_>, essentials: &Essentials<'_>, table: &Table, out: &mut dyn Outbox) {
+    fn on_new_request(
+        &mut self,
+        now: Time,
+        incoming: &Incoming<'_>,
+        m: &Message<'_>,
+        essentials: &Essentials<'_>,
+        table: &Table,
+        out: &mut dyn Outbox,
+    ) {
         // Answered whatever its Max-Forwards: it need not be forwarded (RFC 3261 16.3 step 3).
         if essentials.method == Method::Options && is_for_this_node(m, table) {
             return self.answer(incoming, m, essentials, &own_options(incoming, table), out);
@@ -118,10 +142,19 @@ impl Engine {
     }
 
     /// Where a sound request goes, and which end of a call sent it.
-    fn decide(&self, incoming: &Incoming<'_>, m: &Message<'_>, essentials: &Essentials<'_>, table: &Table) -> Result<(Route, Side), Reject> {
+    fn decide(
+        &self,
+        incoming: &Incoming<'_>,
+        m: &Message<'_>,
+        essentials: &Essentials<'_>,
+        table: &Table,
+    ) -> Result<(Route, Side), Reject> {
         if essentials.to_tag.is_some() {
             let (hop, sender) = self.dialog_hop(incoming, m, essentials, table)?;
-            let dead = hop.peer.and_then(|id| table.peer(id)).is_some_and(|p| p.state == routing::PeerState::Unhealthy);
+            let dead = hop
+                .peer
+                .and_then(|id| table.peer(id))
+                .is_some_and(|p| p.state == routing::PeerState::Unhealthy);
             if dead {
                 return Err(Reject { ends_dialog: true, ..Reject::new(481, PEER_DOWN) });
             }
@@ -138,7 +171,16 @@ impl Engine {
 
     /// Creates the context and makes the first attempt.
     #[expect(clippy::too_many_arguments, reason = "one request's whole surroundings, used once")]
-    fn start(&mut self, now: Time, incoming: &Incoming<'_>, m: &Message<'_>, essentials: &Essentials<'_>, (route, sender): (Route, Side), table: &Table, out: &mut dyn Outbox) {
+    fn start(
+        &mut self,
+        now: Time,
+        incoming: &Incoming<'_>,
+        m: &Message<'_>,
+        essentials: &Essentials<'_>,
+        (route, sender): (Route, Side),
+        table: &Table,
+        out: &mut dyn Outbox,
+    ) {
         if self.contexts.len() >= self.config.max_transactions {
             self.tally.count(Counter::RequestsRejected);
             return self.answer(incoming, m, essentials, &Reject::new(503, "Too Many Transactions"), out);
@@ -155,7 +197,11 @@ impl Engine {
             key: essentials.key,
             call: self.keys.call(essentials.call_id),
             serial: self.serial,
-            server: if is_invite { ServerMachine::Invite(InviteServer::new(timers)) } else { ServerMachine::Other(Server::new(timers)) },
+            server: if is_invite {
+                ServerMachine::Invite(InviteServer::new(timers))
+            } else {
+                ServerMachine::Other(Server::new(timers))
+            },
             ingress: incoming.listener,
             local: incoming.local,
             remote: incoming.remote,
@@ -197,16 +243,32 @@ impl Engine {
     }
 
     /// Answers without keeping state; a retransmission gets the same answer (RFC 3261 8.2.7).
-    pub(crate) fn answer(&mut self, incoming: &Incoming<'_>, m: &Message<'_>, essentials: &Essentials<'_>, reject: &Reject, out: &mut dyn Outbox) {
+    pub(crate) fn answer(
+        &mut self,
+        incoming: &Incoming<'_>,
+        m: &Message<'_>,
+        essentials: &Essentials<'_>,
+        reject: &Reject,
+        out: &mut dyn Outbox,
+    ) {
         let tag = local_tag(essentials.key);
-        let response = Response { status: reject.status, reason: reject.reason, to_tag: &tag, headers: &reject.headers };
+        let response =
+            Response { status: reject.status, reason: reject.reason, to_tag: &tag, headers: &reject.headers };
         let mut buffer = core::mem::take(&mut self.buffer);
         respond::write(m, incoming.remote, &response, &mut buffer);
         self.send(out, incoming.local, respond::reply_address(&essentials.via, incoming.remote), &buffer);
         self.buffer = buffer;
     }
 
-    fn on_cancel(&mut self, now: Time, incoming: &Incoming<'_>, m: &Message<'_>, essentials: &Essentials<'_>, known: Option<usize>, out: &mut dyn Outbox) {
+    fn on_cancel(
+        &mut self,
+        now: Time,
+        incoming: &Incoming<'_>,
+        m: &Message<'_>,
+        essentials: &Essentials<'_>,
+        known: Option<usize>,
+        out: &mut dyn Outbox,
+    ) {
         let Some(id) = known else {
             return self.answer(incoming, m, essentials, &Reject::new(481, "Call Does Not Exist"), out);
         };
@@ -276,7 +338,8 @@ fn own_options(incoming: &Incoming<'_>, table: &Table) -> Reject {
 /// Whether the Request-URI is one of our listeners, without a user part.
 fn is_for_this_node(m: &Message<'_>, table: &Table) -> bool {
     let StartLine::Request { uri, .. } = m.start else { return false };
-    let address: Option<SocketAddr> = Uri::parse(m.text(uri)).filter(|u| u.user.is_none()).and_then(|u| u.socket_addr());
+    let address: Option<SocketAddr> =
+        Uri::parse(m.text(uri)).filter(|u| u.user.is_none()).and_then(|u| u.socket_addr());
     address.is_some_and(|a| table.listener_at(a).is_some())
 }
 

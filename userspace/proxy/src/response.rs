@@ -19,28 +19,41 @@ use sip::{
 };
 
 impl Engine {
-    pub(crate) fn on_response(&mut self, now: Time, m: &Message<'_>, status: u16, table: &Table, out: &mut dyn Outbox) {
+    pub(crate) fn on_response(
+        &mut self,
+        now: Time,
+        m: &Message<'_>,
+        status: u16,
+        table: &Table,
+        out: &mut dyn Outbox,
+    ) {
         let via = m.value(HeaderName::Via).and_then(Via::parse);
         let cseq = m.value(HeaderName::CSeq).and_then(CSeq::parse);
         let (Some(via), Some(cseq), None) = (via, cseq, m.defect) else {
             return self.tally.drop(DropReason::SipBadResponse);
         };
         // A stateful proxy drops responses that match no transaction (RFC 6026 8.9).
-        let Some(branch) = via.branch.and_then(Branch::parse).filter(|b| b.worker == self.config.worker) else {
+        let Some(branch) = via.branch.and_then(Branch::parse).filter(|b| b.worker == self.config.worker)
+        else {
             return self.tally.drop(DropReason::SipStrayResponse);
         };
         match self.clients.get(branch.slot as usize) {
-            Some(ClientSlot::Probe(probe)) if probe.nonce == branch.nonce => self.on_probe_answer(now, branch.slot, status, out),
+            Some(ClientSlot::Probe(probe)) if probe.nonce == branch.nonce => {
+                self.on_probe_answer(now, branch.slot, status, out)
+            }
             Some(ClientSlot::Attempt { context, serial, nonce }) if *nonce == branch.nonce => {
                 let (id, serial) = (*context, *serial);
-                let current = self.contexts.get(id).and_then(Option::as_ref).is_some_and(|c| c.serial == serial);
+                let current =
+                    self.contexts.get(id).and_then(Option::as_ref).is_some_and(|c| c.serial == serial);
                 if !current {
                     return self.tally.drop(DropReason::SipStrayResponse);
                 }
                 self.with_context(now, id, |engine, context| {
                     let index = context.attempts.iter().position(|a| a.slot == branch.slot);
                     match index {
-                        Some(i) if cseq.method == Method::Cancel => engine.on_cancel_answer(now, context, i, status),
+                        Some(i) if cseq.method == Method::Cancel => {
+                            engine.on_cancel_answer(now, context, i, status)
+                        }
                         Some(i) => engine.on_attempt_answer(now, context, i, m, status, table, out),
                         None => engine.tally.drop(DropReason::SipStrayResponse),
                     }
@@ -57,7 +70,16 @@ impl Engine {
     }
 
     #[expect(clippy::too_many_arguments, reason = "one response's whole surroundings, used once")]
-    fn on_attempt_answer(&mut self, now: Time, context: &mut Context, i: usize, m: &Message<'_>, status: u16, table: &Table, out: &mut dyn Outbox) {
+    fn on_attempt_answer(
+        &mut self,
+        now: Time,
+        context: &mut Context,
+        i: usize,
+        m: &Message<'_>,
+        status: u16,
+        table: &Table,
+        out: &mut dyn Outbox,
+    ) {
         let attempt = &mut context.attempts[i];
         let action = match &mut attempt.machine {
             ClientMachine::Invite(client) => client.on_response(now, status),
@@ -69,7 +91,9 @@ impl Engine {
         match (action, status) {
             (Action::Forward, 100..200) => self.on_provisional(now, context, i, m, status, table, out),
             (Action::Forward, 200..300) => self.on_success(now, context, i, m, status, table, out),
-            (Action::Forward | Action::AckAndForward, _) => self.on_failure(now, context, i, m, status, table, out),
+            (Action::Forward | Action::AckAndForward, _) => {
+                self.on_failure(now, context, i, m, status, table, out)
+            }
             _ => self.tally.drop(DropReason::SipAbsorbed),
         }
     }
@@ -85,7 +109,16 @@ impl Engine {
     }
 
     #[expect(clippy::too_many_arguments, reason = "one response's whole surroundings, used once")]
-    fn on_provisional(&mut self, now: Time, context: &mut Context, i: usize, m: &Message<'_>, status: u16, table: &Table, out: &mut dyn Outbox) {
+    fn on_provisional(
+        &mut self,
+        now: Time,
+        context: &mut Context,
+        i: usize,
+        m: &Message<'_>,
+        status: u16,
+        table: &Table,
+        out: &mut dyn Outbox,
+    ) {
         let attempt = &mut context.attempts[i];
         attempt.silent_at = None;
         attempt.rang |= (180..190).contains(&status) && !attempt.abandoned;
@@ -105,7 +138,16 @@ impl Engine {
     }
 
     #[expect(clippy::too_many_arguments, reason = "one response's whole surroundings, used once")]
-    fn on_success(&mut self, now: Time, context: &mut Context, i: usize, m: &Message<'_>, status: u16, table: &Table, out: &mut dyn Outbox) {
+    fn on_success(
+        &mut self,
+        now: Time,
+        context: &mut Context,
+        i: usize,
+        m: &Message<'_>,
+        status: u16,
+        table: &Table,
+        out: &mut dyn Outbox,
+    ) {
         let first = !context.answered;
         let peer = context.attempts[i].peer;
         if let Some(peer) = peer {
@@ -141,7 +183,16 @@ impl Engine {
     }
 
     #[expect(clippy::too_many_arguments, reason = "one response's whole surroundings, used once")]
-    fn on_failure(&mut self, now: Time, context: &mut Context, i: usize, m: &Message<'_>, status: u16, table: &Table, out: &mut dyn Outbox) {
+    fn on_failure(
+        &mut self,
+        now: Time,
+        context: &mut Context,
+        i: usize,
+        m: &Message<'_>,
+        status: u16,
+        table: &Table,
+        out: &mut dyn Outbox,
+    ) {
         self.report_failure(context, i, m, status, out);
         let attempt = &context.attempts[i];
         if attempt.abandoned || context.answered {
@@ -180,7 +231,14 @@ impl Engine {
         }
     }
 
-    fn report_failure(&mut self, context: &Context, i: usize, m: &Message<'_>, status: u16, out: &mut dyn Outbox) {
+    fn report_failure(
+        &mut self,
+        context: &Context,
+        i: usize,
+        m: &Message<'_>,
+        status: u16,
+        out: &mut dyn Outbox,
+    ) {
         let Some(peer) = context.attempts[i].peer else { return };
         if status != 503 {
             return out.report(Report::CallAnswered(peer));
@@ -194,7 +252,15 @@ impl Engine {
     }
 
     /// Passes a response upstream: without our Via, with our media ports.
-    fn pass_on(&mut self, now: Time, context: &mut Context, m: &Message<'_>, status: u16, table: &Table, out: &mut dyn Outbox) {
+    fn pass_on(
+        &mut self,
+        now: Time,
+        context: &mut Context,
+        m: &Message<'_>,
+        status: u16,
+        table: &Table,
+        out: &mut dyn Outbox,
+    ) {
         let mut message: Vec<u8> = core::mem::take(&mut self.buffer);
         self.edits.clear();
         forward::pop_via(m, &mut self.edits);

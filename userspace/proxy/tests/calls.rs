@@ -34,7 +34,12 @@ fn in_dialog(method: &str, call: &str, cseq: u32) -> String {
 /// A call that p0 has answered.
 fn answered(w: &mut World, call: &str) -> Sent {
     let received = invite(w, call);
-    let ok = respond_with(&received, 200, "Contact: <sip:bob@198.51.100.11:5060>\r\n", &sdp("198.51.100.11", 6000));
+    let ok = respond_with(
+        &received,
+        200,
+        "Contact: <sip:bob@198.51.100.11:5060>\r\n",
+        &sdp("198.51.100.11", 6000),
+    );
     let sent = w.peer_sends(0, &ok);
     assert_sent(&sent, &[("200", "caller")]);
     assert_sent(&w.caller_sends(&in_dialog("ACK", call, 1)), &[("ACK", "p0")]);
@@ -49,17 +54,28 @@ fn a_call_is_forwarded_as_rfc_3261_says_and_leaves_nothing_behind() {
     assert_eq!(vias.len(), 2);
     assert!(vias[0].starts_with("SIP/2.0/UDP 198.18.0.1:5060;branch=z9hG4bK-sw"), "{}", vias[0]);
     assert_eq!(vias[1], "SIP/2.0/UDP 192.0.2.10:5070;branch=z9hG4bKc1;rport=5070;received=192.0.2.10");
-    assert_eq!(header(&received.text, "Record-Route"), ["<sip:198.18.0.1:5060;lr>", "<sip:192.0.2.1:5060;lr>"]);
+    assert_eq!(
+        header(&received.text, "Record-Route"),
+        ["<sip:198.18.0.1:5060;lr>", "<sip:192.0.2.1:5060;lr>"]
+    );
     assert_eq!(header(&received.text, "Max-Forwards"), ["69"]);
     assert!(received.text.starts_with("INVITE sip:bob@example.com SIP/2.0\r\n"), "the Request-URI stays");
-    assert!(received.text.contains("c=IN IP4 198.18.0.1\r\n") && !received.text.contains("m=audio 4000"), "media is anchored");
+    assert!(
+        received.text.contains("c=IN IP4 198.18.0.1\r\n") && !received.text.contains("m=audio 4000"),
+        "media is anchored"
+    );
     let body = received.text.split("\r\n\r\n").nth(1).unwrap();
     assert_eq!(header(&received.text, "Content-Length"), [body.len().to_string()]);
 
     let ringing = w.peer_sends(0, &respond(&received, 180));
     assert_sent(&ringing, &[("180", "caller")]);
     assert_eq!(header(&ringing[0].text, "Via").len(), 1);
-    let ok = respond_with(&received, 200, "Contact: <sip:bob@198.51.100.11:5060>\r\n", &sdp("198.51.100.11", 6000));
+    let ok = respond_with(
+        &received,
+        200,
+        "Contact: <sip:bob@198.51.100.11:5060>\r\n",
+        &sdp("198.51.100.11", 6000),
+    );
     let answer = w.peer_sends(0, &ok);
     assert_sent(&answer, &[("200", "caller")]);
     assert!(answer[0].text.contains("c=IN IP4 192.0.2.1\r\n") && !answer[0].text.contains("m=audio 6000"));
@@ -86,7 +102,11 @@ fn retryable_answers_go_to_the_next_local_peer_then_to_the_other_region() {
         let first = invite(&mut w, "c");
         let sent = w.peer_sends(0, &respond(&first, status));
         assert_sent(&sent, &[("ACK", "p0"), ("INVITE", "p1")]);
-        assert_eq!(header(&sent[0].text, "Via")[0], header(&first.text, "Via")[0], "the ACK has the INVITE's branch");
+        assert_eq!(
+            header(&sent[0].text, "Via")[0],
+            header(&first.text, "Via")[0],
+            "the ACK has the INVITE's branch"
+        );
         assert_ne!(header(&sent[1].text, "Via")[0], header(&first.text, "Via")[0], "the retry has a new one");
         let sent = w.peer_sends(1, &respond(&sent[1], status));
         assert_sent(&sent, &[("ACK", "p1"), ("INVITE", "p2")]);
@@ -99,7 +119,9 @@ fn retryable_answers_go_to_the_next_local_peer_then_to_the_other_region() {
 
 #[test]
 fn every_other_answer_is_final_after_one_attempt() {
-    for status in (300..700).filter(|s| ![408, 503, 504].contains(s)).step_by(7).chain([404, 486, 487, 500, 603]) {
+    for status in
+        (300..700).filter(|s| ![408, 503, 504].contains(s)).step_by(7).chain([404, 486, 487, 500, 603])
+    {
         let mut w = World::new();
         let first = invite(&mut w, "c");
         let sent = w.peer_sends(0, &respond(&first, status));
@@ -259,7 +281,10 @@ fn in_dialog_requests_stay_with_their_peer_in_both_directions() {
                To: <sip:alice@example.com>;tag=a\r\nCall-ID: c\r\nCSeq: 1 BYE\r\nContent-Length: 0\r\n\r\n";
     let sent = w.peer_sends(0, bye);
     assert_sent(&sent, &[("BYE", "caller")]);
-    assert!(header(&sent[0].text, "Via")[0].starts_with("SIP/2.0/UDP 192.0.2.1:5060;"), "it leaves by the caller's side");
+    assert!(
+        header(&sent[0].text, "Via")[0].starts_with("SIP/2.0/UDP 192.0.2.1:5060;"),
+        "it leaves by the caller's side"
+    );
 }
 
 #[test]

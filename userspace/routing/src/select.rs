@@ -54,7 +54,11 @@ fn pick(table: &Table, service: &Service, tried: &[PeerId], roll: u32, why: Why)
     let priority = candidates().map(|(_, peer)| peer.priority).min()?;
     let best = || candidates().filter(move |(_, peer)| peer.priority == priority);
     let tried_zone = |peer: &Peer| {
-        peer.zone.is_some() && tried.iter().filter_map(|id| table.peer(*id)).any(|t| t.zone == peer.zone && t.region == peer.region)
+        peer.zone.is_some()
+            && tried
+                .iter()
+                .filter_map(|id| table.peer(*id))
+                .any(|t| t.zone == peer.zone && t.region == peer.region)
     };
     let fresh_zone = best().any(|(_, peer)| !tried_zone(peer));
     let pool = || best().filter(move |(_, peer)| !fresh_zone || !tried_zone(peer));

@@ -55,12 +55,8 @@ fn local_region_first_then_the_other_then_the_unhealthy() {
         ("a2", 0, "", 9, 1, Unknown),
         ("b2", 1, "", 0, 1, Unhealthy),
     ];
-    let expected = [
-        ("a2", Why::Local),
-        ("b1", Why::OtherRegion),
-        ("a1", Why::LastResort),
-        ("b2", Why::LastResort),
-    ];
+    let expected =
+        [("a2", Why::Local), ("b1", Why::OtherRegion), ("a1", Why::LastResort), ("b2", Why::LastResort)];
     assert_eq!(order(&rows), expected);
 }
 
@@ -78,8 +74,11 @@ fn priority_before_zone_and_another_zone_before_the_same() {
 
 #[test]
 fn weights_are_met_and_zero_is_rare_but_possible() {
-    let (table, service) =
-        table(&[("w70", 0, "", 1, 70, Healthy), ("w30", 0, "", 1, 30, Healthy), ("w0", 0, "", 1, 0, Healthy)]);
+    let (table, service) = table(&[
+        ("w70", 0, "", 1, 70, Healthy),
+        ("w30", 0, "", 1, 30, Healthy),
+        ("w0", 0, "", 1, 0, Healthy),
+    ]);
     let mut counts = [0u32; 3];
     let draws = 100_000u32;
     for i in 0..draws {

@@ -27,7 +27,11 @@ impl Branch {
         if hex.len() != 18 {
             return None;
         }
-        Some(Self { worker: parse_hex(&hex[..2])? as u8, slot: parse_hex(&hex[2..10])?, nonce: parse_hex(&hex[10..])? })
+        Some(Self {
+            worker: parse_hex(&hex[..2])? as u8,
+            slot: parse_hex(&hex[2..10])?,
+            nonce: parse_hex(&hex[10..])?,
+        })
     }
 
     /// Its text.

@@ -35,7 +35,11 @@ impl Edits {
     /// Replaces a span; further text is appended with [`Edits::push`] or `write!`.
     pub fn replace(&mut self, span: Span, text: &[u8]) -> &mut Self {
         let start = self.text.len();
-        self.edits.push(Edit { at: span.start, remove: span.end - span.start, text: Span::new(start, start) });
+        self.edits.push(Edit {
+            at: span.start,
+            remove: span.end - span.start,
+            text: Span::new(start, start),
+        });
         self.push(text)
     }
 
@@ -61,7 +65,11 @@ impl Edits {
     /// Length by which the part of the message inside `within` changes.
     pub fn growth(&self, within: Span) -> i64 {
         let inside = |e: &&Edit| e.at >= within.start && e.at + e.remove <= within.end;
-        self.edits.iter().filter(inside).map(|e| i64::from(e.text.end - e.text.start) - i64::from(e.remove)).sum()
+        self.edits
+            .iter()
+            .filter(inside)
+            .map(|e| i64::from(e.text.end - e.text.start) - i64::from(e.remove))
+            .sum()
     }
 
     /// Length of the changed message.

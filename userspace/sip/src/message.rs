@@ -377,7 +377,8 @@ fn start_line(bytes: &[u8], line: Span) -> Option<StartLine> {
 
 /// A character of `token` (RFC 3261 25.1).
 pub fn is_token(b: u8) -> bool {
-    b.is_ascii_alphanumeric() || matches!(b, b'-' | b'.' | b'!' | b'%' | b'*' | b'_' | b'+' | b'`' | b'\'' | b'~')
+    b.is_ascii_alphanumeric()
+        || matches!(b, b'-' | b'.' | b'!' | b'%' | b'*' | b'_' | b'+' | b'`' | b'\'' | b'~')
 }
 
 #[cfg(test)]

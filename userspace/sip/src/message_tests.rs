@@ -24,7 +24,12 @@ fn status_lines() {
     assert_eq!(status(b"SIP/2.0 200 OK\r\n\r\n"), Some(200));
     assert_eq!(status(b"SIP/2.0 200\r\n\r\n"), Some(200));
     assert_eq!(status(b"sip/2.0 180 Ringing\n\n"), Some(180));
-    for bad in [&b"SIP/2.0 99 x\r\n\r\n"[..], b"SIP/2.0 700 x\r\n\r\n", b"SIP/2.0 20x OK\r\n\r\n", b"SIP/2.0 2000 OK\r\n\r\n"] {
+    for bad in [
+        &b"SIP/2.0 99 x\r\n\r\n"[..],
+        b"SIP/2.0 700 x\r\n\r\n",
+        b"SIP/2.0 20x OK\r\n\r\n",
+        b"SIP/2.0 2000 OK\r\n\r\n",
+    ] {
         assert_eq!(status(bad), None);
     }
 }

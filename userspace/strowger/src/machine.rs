@@ -48,9 +48,13 @@ pub(crate) fn unserved(config: &Checked, links: &HashMap<String, Link>) -> Vec<S
     for (i, interface) in config.interfaces.iter().enumerate() {
         let queues = links.get(&interface.device).map_or(0, queues_in_use);
         for queue in 0..queues {
-            let served = config.workers.iter().any(|w| w.queues.iter().any(|(n, q, _)| *n == i && *q == queue));
+            let served =
+                config.workers.iter().any(|w| w.queues.iter().any(|(n, q, _)| *n == i && *q == queue));
             if !served {
-                unserved.push(format!("queue {queue} of \"{}\" is served by no worker, its packets go to the kernel", interface.name));
+                unserved.push(format!(
+                    "queue {queue} of \"{}\" is served by no worker, its packets go to the kernel",
+                    interface.name
+                ));
             }
         }
     }
@@ -59,15 +63,25 @@ pub(crate) fn unserved(config: &Checked, links: &HashMap<String, Link>) -> Vec<S
 
 /// Pairs of pinned threads that share a physical core.
 pub(crate) fn sibling_warnings(config: &Checked) -> Vec<String> {
-    let used: Vec<usize> = config.workers.iter().filter_map(|w| w.core).map(|(core, _)| core).chain(config.control_core).collect();
-    let shared = |core: &usize| pin::siblings(*core).into_iter().find(|other| other > core && used.contains(other));
+    let used: Vec<usize> = config
+        .workers
+        .iter()
+        .filter_map(|w| w.core)
+        .map(|(core, _)| core)
+        .chain(config.control_core)
+        .collect();
+    let shared =
+        |core: &usize| pin::siblings(*core).into_iter().find(|other| other > core && used.contains(other));
     used.iter()
-        .filter_map(|core| Some(format!("cores {core} and {} are hardware threads of one physical core", shared(core)?)))
+        .filter_map(|core| {
+            Some(format!("cores {core} and {} are hardware threads of one physical core", shared(core)?))
+        })
         .collect()
 }
 
 fn core_problems(config: &Checked, cores: &[usize]) -> Vec<String> {
-    let workers = config.workers.iter().filter_map(|w| w.core).map(|(core, line)| (core, format!("line {line}: ")));
+    let workers =
+        config.workers.iter().filter_map(|w| w.core).map(|(core, line)| (core, format!("line {line}: ")));
     let control = config.control_core.map(|core| (core, String::new()));
     workers
         .chain(control)

@@ -14,8 +14,14 @@ use control::{
     observe::Observer,
     probe::Schedule,
 };
-use dataplane::{BackendKind, InterfacePlan, Node, NodePlan, WorkerPlan, XdpMode, clock, pin, program::{Program, ProgramError}};
-use exchange::{Exchange, errands::{Errand, Notice}};
+use dataplane::{
+    BackendKind, InterfacePlan, Node, NodePlan, WorkerPlan, XdpMode, clock, pin,
+    program::{Program, ProgramError},
+};
+use exchange::{
+    Exchange,
+    errands::{Errand, Notice},
+};
 use std::{collections::HashMap, io::IsTerminal as _, net::IpAddr, path::Path, sync::Arc, time::Duration};
 use tokio::{
     signal::unix::{SignalKind, signal},
@@ -39,7 +45,13 @@ pub(crate) fn run(file: &Path) -> Result<()> {
         bail!("{} does not fit this machine:\n  {}", file.display(), problems.join("\n  "));
     }
     complete_pinning(&mut config, &links);
-    for warning in config.warnings.iter().cloned().chain(machine::sibling_warnings(&config)).chain(machine::unserved(&config, &links)) {
+    for warning in config
+        .warnings
+        .iter()
+        .cloned()
+        .chain(machine::sibling_warnings(&config))
+        .chain(machine::unserved(&config, &links))
+    {
         tracing::warn!("{warning}");
     }
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
@@ -48,7 +60,12 @@ pub(crate) fn run(file: &Path) -> Result<()> {
 
 fn log_to_stderr() {
     let filter = tracing_subscriber::EnvFilter::try_from_default_env().unwrap_or_else(|_| "info".into());
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_target(false).with_ansi(std::io::stderr().is_terminal()).init();
+    tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .with_target(false)
+        .with_ansi(std::io::stderr().is_terminal())
+        .init();
 }
 
 /// Without a `[pinning]` section one worker serves all queues, on the last core.
@@ -93,13 +110,16 @@ impl Control {
         {
             tracing::warn!(core, "cannot pin the control thread");
         }
-        let policies = config.peers.iter().map(|p| config.services[usize::from(p.service.0)].policy).collect();
+        let policies =
+            config.peers.iter().map(|p| config.services[usize::from(p.service.0)].policy).collect();
         let schedule = Schedule::new(started, policies, started.as_nanos() as u64);
         Ok(Self { config, exchange, node, observer, schedule, sources, generation: 1, started, prober: 0 })
     }
 
     async fn run(mut self) -> Result<()> {
-        let socket = StatusSocket::bind(&self.config.status_socket).await.with_context(|| format!("status socket {}", self.config.status_socket.display()))?;
+        let socket = StatusSocket::bind(&self.config.status_socket)
+            .await
+            .with_context(|| format!("status socket {}", self.config.status_socket.display()))?;
         let exchange = Arc::clone(&self.exchange);
         let mut hops = self.next_hops().await?;
         let mut terminate = signal(SignalKind::terminate())?;
@@ -140,7 +160,8 @@ impl Control {
             return Ok(None);
         }
         let links = control::links::all().await?;
-        let mut hops = NextHopKeeper::new(kernel_indices(&self.config, &links), Arc::clone(&self.exchange)).context("cannot watch routes and neighbours")?;
+        let mut hops = NextHopKeeper::new(kernel_indices(&self.config, &links), Arc::clone(&self.exchange))
+            .context("cannot watch routes and neighbours")?;
         for peer in &self.config.peers {
             hops.want(peer.address.ip());
         }
@@ -188,19 +209,39 @@ impl Control {
         for errands in &self.exchange.errands {
             errands.send(Errand::Look);
         }
-        if let Err(error) = write_health(&self.config, &self.sources, &self.observer, self.generation, &mut self.node.programs) {
+        if let Err(error) = write_health(
+            &self.config,
+            &self.sources,
+            &self.observer,
+            self.generation,
+            &mut self.node.programs,
+        ) {
             tracing::error!(%error, "cannot update the XDP program's maps");
         }
     }
 
     fn status(&self) -> String {
-        let xdp = self.config.interfaces.iter().zip(&self.node.programs).map(|(interface, program)| XdpStatus {
-            interface: interface.name.clone(),
-            device: interface.device.clone(),
-            mode: program.attached.label(),
-            verdicts: program.verdicts().unwrap_or_default().into_iter().filter(|(_, n)| *n > 0).map(|(v, n)| (v.label(), n)).collect(),
-        });
-        let status = status::collect(&self.config, &self.observer, &self.exchange, xdp.collect(), clock::monotonic(), self.started);
+        let xdp =
+            self.config.interfaces.iter().zip(&self.node.programs).map(|(interface, program)| XdpStatus {
+                interface: interface.name.clone(),
+                device: interface.device.clone(),
+                mode: program.attached.label(),
+                verdicts: program
+                    .verdicts()
+                    .unwrap_or_default()
+                    .into_iter()
+                    .filter(|(_, n)| *n > 0)
+                    .map(|(v, n)| (v.label(), n))
+                    .collect(),
+            });
+        let status = status::collect(
+            &self.config,
+            &self.observer,
+            &self.exchange,
+            xdp.collect(),
+            clock::monotonic(),
+            self.started,
+        );
         serde_json::to_string(&status).unwrap_or_else(|e| format!("{{\"error\":\"{e}\"}}"))
     }
 }
@@ -217,7 +258,11 @@ fn kernel_indices(config: &Checked, links: &HashMap<String, Link>) -> HashMap<u3
         };
         match index {
             Some(index) => drop(indices.insert(index, i)),
-            None => tracing::warn!(device = interface.device, vlan = interface.vlan, "no VLAN device with this id, packets leave by the kernel"),
+            None => tracing::warn!(
+                device = interface.device,
+                vlan = interface.vlan,
+                "no VLAN device with this id, packets leave by the kernel"
+            ),
         }
     }
     indices
@@ -245,7 +290,14 @@ fn plan(config: &Checked, links: &HashMap<String, Link>) -> NodePlan {
             ConfigMode::Copy => XdpMode::Copy,
             ConfigMode::Generic => XdpMode::Generic,
         };
-        Some(InterfacePlan { device: i.device.clone(), index: link.index, mac: link.mac, mtu: link.mtu, vlan: i.vlan, mode })
+        Some(InterfacePlan {
+            device: i.device.clone(),
+            index: link.index,
+            mac: link.mac,
+            mtu: link.mtu,
+            vlan: i.vlan,
+            mode,
+        })
     };
     let worker = |w: &configure::WorkerConfig| WorkerPlan {
         core: w.core.map(|(core, _)| core),
@@ -253,7 +305,11 @@ fn plan(config: &Checked, links: &HashMap<String, Link>) -> NodePlan {
     };
     NodePlan {
         backend: if config.afxdp { BackendKind::AfXdp } else { BackendKind::Udp },
-        interfaces: if config.afxdp { config.interfaces.iter().filter_map(interface).collect() } else { Vec::new() },
+        interfaces: if config.afxdp {
+            config.interfaces.iter().filter_map(interface).collect()
+        } else {
+            Vec::new()
+        },
         workers: config.workers.iter().map(worker).collect(),
         listeners: config.listeners.iter().map(|l| l.address).collect(),
         media_ports: config.media_ports.clone(),
@@ -264,7 +320,13 @@ fn plan(config: &Checked, links: &HashMap<String, Link>) -> NodePlan {
 }
 
 /// Writes all maps of all programs.
-fn fill_maps(config: &Checked, sources: &[Source], observer: &Observer, generation: u32, programs: &mut [Program]) -> Result<(), ProgramError> {
+fn fill_maps(
+    config: &Checked,
+    sources: &[Source],
+    observer: &Observer,
+    generation: u32,
+    programs: &mut [Program],
+) -> Result<(), ProgramError> {
     for program in programs.iter_mut() {
         for listener in &config.listeners {
             program.add_service(listener.address)?;
@@ -278,7 +340,13 @@ fn fill_maps(config: &Checked, sources: &[Source], observer: &Observer, generati
 }
 
 /// Writes what changes with health: the allow-lists and the generation.
-fn write_health(config: &Checked, sources: &[Source], observer: &Observer, generation: u32, programs: &mut [Program]) -> Result<(), ProgramError> {
+fn write_health(
+    config: &Checked,
+    sources: &[Source],
+    observer: &Observer,
+    generation: u32,
+    programs: &mut [Program],
+) -> Result<(), ProgramError> {
     for (program, interface) in programs.iter_mut().zip(&config.interfaces) {
         for source in sources {
             let value = AllowValue {

@@ -26,39 +26,93 @@ fn print_status(s: &Value) {
     let rows = |v: &Value| v.as_array().cloned().unwrap_or_default();
     println!(
         "node {}  backend {}  up {:.0} s  table {}",
-        text(&s["node"]), text(&s["backend"]), s["uptime_s"].as_f64().unwrap_or_default(), s["generation"]
+        text(&s["node"]),
+        text(&s["backend"]),
+        s["uptime_s"].as_f64().unwrap_or_default(),
+        s["generation"]
     );
     for region in rows(&s["regions"]) {
         let local = if region["local"] == true { " (local)" } else { "" };
-        println!("region {}{local}: {} of {} peers available", text(&region["name"]), region["available"], region["peers"]);
+        println!(
+            "region {}{local}: {} of {} peers available",
+            text(&region["name"]),
+            region["available"],
+            region["peers"]
+        );
     }
-    println!("\n{:<12} {:<10} {:<7} {:<22} {:<10} {:>8} {:>9} {:>9} {:>7} {:>7} {:>9}", "peer", "service", "region", "address", "state", "since", "attempts", "answered", "failed", "active", "rtt");
+    println!(
+        "\n{:<12} {:<10} {:<7} {:<22} {:<10} {:>8} {:>9} {:>9} {:>7} {:>7} {:>9}",
+        "peer",
+        "service",
+        "region",
+        "address",
+        "state",
+        "since",
+        "attempts",
+        "answered",
+        "failed",
+        "active",
+        "rtt"
+    );
     for p in rows(&s["peers"]) {
         let rtt = p["probe_rtt_us"].as_u64().map_or_else(|| "-".to_owned(), |us| format!("{us} us"));
         println!(
             "{:<12} {:<10} {:<7} {:<22} {:<10} {:>6.0} s {:>9} {:>9} {:>7} {:>7} {:>9}",
-            text(&p["name"]), text(&p["service"]), text(&p["region"]), text(&p["address"]), text(&p["state"]),
-            p["since_s"].as_f64().unwrap_or_default(), p["attempts"], p["answered"], p["failed"], p["active"], rtt
+            text(&p["name"]),
+            text(&p["service"]),
+            text(&p["region"]),
+            text(&p["address"]),
+            text(&p["state"]),
+            p["since_s"].as_f64().unwrap_or_default(),
+            p["attempts"],
+            p["answered"],
+            p["failed"],
+            p["active"],
+            rtt
         );
     }
-    println!("\n{:<8} {:>5} {:>9} {:>12} {:>14} {:>13} {:>9} {:>13}", "worker", "core", "calls", "sip", "media", "transactions", "sessions", "kernel drops");
+    println!(
+        "\n{:<8} {:>5} {:>9} {:>12} {:>14} {:>13} {:>9} {:>13}",
+        "worker", "core", "calls", "sip", "media", "transactions", "sessions", "kernel drops"
+    );
     for w in rows(&s["workers"]) {
         let core = w["core"].as_u64().map_or_else(|| "-".to_owned(), |c| c.to_string());
         println!(
             "{:<8} {core:>5} {:>9} {:>12} {:>14} {:>13} {:>9} {:>13}",
-            w["worker"], w["calls"], w["sip_received"], w["media_relayed"],
-            w["gauges"]["transactions"], w["gauges"]["media_sessions"], w["gauges"]["kernel_drops"]
+            w["worker"],
+            w["calls"],
+            w["sip_received"],
+            w["media_relayed"],
+            w["gauges"]["transactions"],
+            w["gauges"]["media_sessions"],
+            w["gauges"]["kernel_drops"]
         );
     }
     for x in rows(&s["xdp"]) {
-        println!("\nxdp on {} ({}, {}): {}", text(&x["interface"]), text(&x["device"]), text(&x["mode"]), pairs(&x["verdicts"]));
+        println!(
+            "\nxdp on {} ({}, {}): {}",
+            text(&x["interface"]),
+            text(&x["device"]),
+            text(&x["mode"]),
+            pairs(&x["verdicts"])
+        );
     }
     println!("\ncounters: {}", pairs(&s["counters"]));
     println!("drops: {}", pairs(&s["drops"]));
     let l = &s["latency_us"];
-    println!("latency in the node: p50 {} us, p99 {} us, p99.9 {} us, max {} us ({} packets)", l["p50"], l["p99"], l["p999"], l["max"], l["count"]);
+    println!(
+        "latency in the node: p50 {} us, p99 {} us, p99.9 {} us, max {} us ({} packets)",
+        l["p50"], l["p99"], l["p999"], l["max"], l["count"]
+    );
     for e in rows(&s["events"]).iter().rev().take(10) {
-        println!("{} {}: {} -> {} ({})", e["at_unix_ms"], text(&e["peer"]), text(&e["from"]), text(&e["to"]), text(&e["cause"]));
+        println!(
+            "{} {}: {} -> {} ({})",
+            e["at_unix_ms"],
+            text(&e["peer"]),
+            text(&e["from"]),
+            text(&e["to"]),
+            text(&e["cause"])
+        );
     }
 }
 

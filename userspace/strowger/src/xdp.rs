@@ -97,7 +97,8 @@ fn mount_bpffs() -> Result<()> {
     if mounts.lines().any(|l| l.split(' ').nth(1) == Some(BPFFS)) {
         return Ok(());
     }
-    let status = Command::new("mount").args(["-t", "bpf", "bpf", BPFFS]).status().context("mounting bpffs")?;
+    let status =
+        Command::new("mount").args(["-t", "bpf", "bpf", BPFFS]).status().context("mounting bpffs")?;
     if !status.success() {
         bail!("{BPFFS} is not mounted, and mounting it needs root");
     }

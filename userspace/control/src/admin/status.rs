@@ -1,7 +1,13 @@
 //! The node's state as data: the same for `strowger status`, its `--json`, and the demo.
 
-use crate::{configure::Checked, observe::{Event, Observer}};
-use exchange::{Exchange, counters::{Gauge, latency_histogram}};
+use crate::{
+    configure::Checked,
+    observe::{Event, Observer},
+};
+use exchange::{
+    Exchange,
+    counters::{Gauge, latency_histogram},
+};
 use packet::DropReason;
 use proxy::{Counter, PeerTally, Tally};
 use routing::{PeerId, PeerState};
@@ -131,12 +137,20 @@ pub struct Latency {
 }
 
 /// Puts the status together.
-pub fn collect(config: &Checked, observer: &Observer, exchange: &Exchange, xdp: Vec<XdpStatus>, now: Duration, started: Duration) -> Status {
+pub fn collect(
+    config: &Checked,
+    observer: &Observer,
+    exchange: &Exchange,
+    xdp: Vec<XdpStatus>,
+    now: Duration,
+    started: Duration,
+) -> Status {
     let mut sum = Tally::default();
     let mut latency = latency_histogram();
     exchange.boards.iter().for_each(|b| b.add_to(&mut sum, &mut latency));
     let us = |q: f64| latency.value_at_quantile(q) as f64 / 1000.0;
-    let peers: Vec<_> = (0u16..).zip(&config.peers).map(|(i, p)| peer(config, observer, PeerId(i), p, &sum, now)).collect();
+    let peers: Vec<_> =
+        (0u16..).zip(&config.peers).map(|(i, p)| peer(config, observer, PeerId(i), p, &sum, now)).collect();
     Status {
         node: config.name.clone(),
         version: env!("CARGO_PKG_VERSION"),
@@ -148,7 +162,11 @@ pub fn collect(config: &Checked, observer: &Observer, exchange: &Exchange, xdp: 
         workers: workers(config, exchange),
         xdp,
         counters: Counter::ALL.iter().map(|c| (c.label(), sum.counters[*c as usize])).collect(),
-        drops: DropReason::ALL.iter().map(|r| (r.label(), sum.drops[*r as usize])).filter(|(_, n)| *n > 0).collect(),
+        drops: DropReason::ALL
+            .iter()
+            .map(|r| (r.label(), sum.drops[*r as usize]))
+            .filter(|(_, n)| *n > 0)
+            .collect(),
         latency_us: Latency {
             count: latency.len(),
             p50: us(0.5),
@@ -162,7 +180,10 @@ pub fn collect(config: &Checked, observer: &Observer, exchange: &Exchange, xdp: 
 
 fn regions(config: &Checked, observer: &Observer) -> Vec<RegionStatus> {
     let members = |i: usize| {
-        (0u16..).zip(&config.peers).filter(move |(_, p)| p.region.is_some_and(|r| usize::from(r.0) == i)).map(|(id, _)| PeerId(id))
+        (0u16..)
+            .zip(&config.peers)
+            .filter(move |(_, p)| p.region.is_some_and(|r| usize::from(r.0) == i))
+            .map(|(id, _)| PeerId(id))
     };
     let region = |(i, name): (usize, &String)| RegionStatus {
         name: name.clone(),
@@ -173,7 +194,14 @@ fn regions(config: &Checked, observer: &Observer) -> Vec<RegionStatus> {
     config.regions.iter().enumerate().map(region).collect()
 }
 
-fn peer(config: &Checked, observer: &Observer, id: PeerId, p: &crate::configure::PeerConfig, sum: &Tally, now: Duration) -> PeerStatus {
+fn peer(
+    config: &Checked,
+    observer: &Observer,
+    id: PeerId,
+    p: &crate::configure::PeerConfig,
+    sum: &Tally,
+    now: Duration,
+) -> PeerStatus {
     let service = &config.services[usize::from(p.service.0)];
     let (since, (failures, successes), rtt) = observer.details(id);
     let tally = sum.peers.get(usize::from(id.0)).copied().unwrap_or(PeerTally::default());

@@ -1,5 +1,6 @@
 //! From the file as written to a configuration without contradictions.
 
+use super::checked::{Checked, InterfaceConfig, ListenerConfig, PeerConfig, ServiceConfig, WorkerConfig};
 use super::{
     Fault,
     schema::{Backend, File, MediaMode, XdpMode},
@@ -15,120 +16,6 @@ use std::{
     time::Duration,
 };
 use toml::Spanned;
-
-/// A checked configuration; names are resolved to indices.
-#[derive(Clone, Debug)]
-pub struct Checked {
-    /// Name of the node.
-    pub name: String,
-    /// Whether packets go by AF_XDP; else by kernel sockets.
-    pub afxdp: bool,
-    /// Entries of each AF_XDP ring.
-    pub ring_size: u32,
-    /// Most transactions of each worker.
-    pub max_transactions: usize,
-    /// Unix socket for status.
-    pub status_socket: PathBuf,
-    /// Names of the regions.
-    pub regions: Vec<String>,
-    /// Region of the node.
-    pub local_region: Option<RegionId>,
-    /// Interfaces.
-    pub interfaces: Vec<InterfaceConfig>,
-    /// Listeners.
-    pub listeners: Vec<ListenerConfig>,
-    /// Services.
-    pub services: Vec<ServiceConfig>,
-    /// Peers of all services, by [`PeerId`].
-    pub peers: Vec<PeerConfig>,
-    /// Allowed source prefixes besides the peers' own addresses.
-    pub allow: Vec<(Prefix, Option<RegionId>)>,
-    /// Media ports.
-    pub media_ports: RangeInclusive<u16>,
-    /// Silence that ends a media session.
-    pub media_timeout: Duration,
-    /// Core of the control thread.
-    pub control_core: Option<usize>,
-    /// Workers.
-    pub workers: Vec<WorkerConfig>,
-    /// What is allowed but probably not meant.
-    pub warnings: Vec<String>,
-}
-
-/// An interface.
-#[derive(Clone, Debug)]
-pub struct InterfaceConfig {
-    /// Name in the file.
-    pub name: String,
-    /// Device.
-    pub device: String,
-    /// Line in the file, for errors found on the machine.
-    pub line: usize,
-    /// VLAN id.
-    pub vlan: Option<u16>,
-    /// XDP mode.
-    pub mode: XdpMode,
-}
-
-/// A listener.
-#[derive(Clone, Debug)]
-pub struct ListenerConfig {
-    /// Name.
-    pub name: String,
-    /// Local address.
-    pub address: SocketAddr,
-    /// Media address.
-    pub media: IpAddr,
-    /// Where new requests go.
-    pub service: Option<ServiceId>,
-}
-
-/// A service.
-#[derive(Clone, Debug)]
-pub struct ServiceConfig {
-    /// Name.
-    pub name: String,
-    /// Listener that requests to its peers leave by.
-    pub egress: ListenerId,
-    /// Whether media is anchored.
-    pub anchor_media: bool,
-    /// Silence of an attempt.
-    pub attempt_timeout: Duration,
-    /// Time for all attempts.
-    pub call_budget: Duration,
-    /// How its peers are judged.
-    pub policy: Policy,
-    /// Its peers.
-    pub peers: Vec<PeerId>,
-}
-
-/// A peer.
-#[derive(Clone, Debug)]
-pub struct PeerConfig {
-    /// Name.
-    pub name: String,
-    /// Its service.
-    pub service: ServiceId,
-    /// Address.
-    pub address: SocketAddr,
-    /// Region.
-    pub region: Option<RegionId>,
-    /// Zone.
-    pub zone: Option<String>,
-    /// Priority.
-    pub priority: u16,
-    /// Weight.
-    pub weight: u16,
-}
-
-/// A worker.
-#[derive(Clone, Debug, Default)]
-pub struct WorkerConfig {
-    /// Core and the line that names it.
-    pub core: Option<(usize, usize)>,
-    /// Queues: interface, queue, line.
-    pub queues: Vec<(usize, u32, usize)>,
-}
 
 /// Checks a file; `line` turns a byte offset into a line.
 ///
@@ -167,8 +54,18 @@ impl Checker<'_> {
             name: file.node.name.clone(),
             afxdp,
             ring_size: self.ring_size(file),
-            max_transactions: self.bounded(file.dataplane.max_transactions.as_ref(), 100_000, 1..10_000_001, "max_transactions") as usize,
-            status_socket: file.node.status_socket.clone().unwrap_or_else(|| format!("/run/strowger/{}.sock", file.node.name)).into(),
+            max_transactions: self.bounded(
+                file.dataplane.max_transactions.as_ref(),
+                100_000,
+                1..10_000_001,
+                "max_transactions",
+            ) as usize,
+            status_socket: file
+                .node
+                .status_socket
+                .clone()
+                .unwrap_or_else(|| format!("/run/strowger/{}.sock", file.node.name))
+                .into(),
             regions: file.region.iter().map(|r| r.name.get_ref().clone()).collect(),
             local_region,
             interfaces: self.interfaces(file),
@@ -189,14 +86,21 @@ impl Checker<'_> {
     }
 
     /// Names in order, each of them once.
-    fn names<'a>(&mut self, kind: &str, names: impl Iterator<Item = &'a Spanned<String>>) -> HashMap<String, usize> {
+    fn names<'a>(
+        &mut self,
+        kind: &str,
+        names: impl Iterator<Item = &'a Spanned<String>>,
+    ) -> HashMap<String, usize> {
         let mut seen = HashMap::new();
         for (i, name) in names.enumerate() {
             if name.get_ref().is_empty() {
                 self.fault(name.span(), format!("{kind} name is empty, expected at least one character"));
             }
             if seen.insert(name.get_ref().clone(), i).is_some() {
-                self.fault(name.span(), format!("{kind} \"{}\" is named twice, expected each name once", name.get_ref()));
+                self.fault(
+                    name.span(),
+                    format!("{kind} \"{}\" is named twice, expected each name once", name.get_ref()),
+                );
             }
         }
         seen
@@ -208,7 +112,10 @@ impl Checker<'_> {
             let mut known: Vec<_> = names.keys().map(String::as_str).collect();
             known.sort_unstable();
             let known = if known.is_empty() { "none is configured".to_owned() } else { known.join(", ") };
-            self.fault(name.span(), format!("unknown {kind} \"{}\", expected one of: {known}", name.get_ref()));
+            self.fault(
+                name.span(),
+                format!("unknown {kind} \"{}\", expected one of: {known}", name.get_ref()),
+            );
         }
         found
     }
@@ -217,7 +124,13 @@ impl Checker<'_> {
         self.find("region", name, regions).map(|i| RegionId(i as u8))
     }
 
-    fn bounded<T: Copy + Into<u64>>(&mut self, value: Option<&Spanned<T>>, default: u64, range: Range<u64>, name: &str) -> u64 {
+    fn bounded<T: Copy + Into<u64>>(
+        &mut self,
+        value: Option<&Spanned<T>>,
+        default: u64,
+        range: Range<u64>,
+        name: &str,
+    ) -> u64 {
         let Some(value) = value else { return default };
         let n: u64 = (*value.get_ref()).into();
         if !range.contains(&n) {
@@ -226,7 +139,13 @@ impl Checker<'_> {
         n
     }
 
-    fn millis(&mut self, value: Option<&Spanned<u64>>, default: u64, range: Range<u64>, name: &str) -> Duration {
+    fn millis(
+        &mut self,
+        value: Option<&Spanned<u64>>,
+        default: u64,
+        range: Range<u64>,
+        name: &str,
+    ) -> Duration {
         Duration::from_millis(self.bounded(value, default, range, name))
     }
 
@@ -236,7 +155,11 @@ impl Checker<'_> {
             Backend::Auto => !file.interface.is_empty(),
             Backend::Afxdp => {
                 if file.interface.is_empty() {
-                    self.faults.push(Fault { line: 0, message: "backend = \"afxdp\" without any [[interface]], expected at least one".into() });
+                    self.faults.push(Fault {
+                        line: 0,
+                        message: "backend = \"afxdp\" without any [[interface]], expected at least one"
+                            .into(),
+                    });
                 }
                 true
             }
@@ -256,17 +179,27 @@ impl Checker<'_> {
         let Some(media) = &file.media else {
             let anchored = file.service.iter().find(|s| s.media == MediaMode::Anchor);
             if let Some(service) = anchored {
-                self.fault(service.name.span(), format!("service \"{}\" anchors media, expected a [media] section with ports", service.name.get_ref()));
+                self.fault(
+                    service.name.span(),
+                    format!(
+                        "service \"{}\" anchors media, expected a [media] section with ports",
+                        service.name.get_ref()
+                    ),
+                );
             }
             return (RangeInclusive::new(1, 0), Duration::from_secs(60));
         };
         let workers = file.pinning.as_ref().map_or(1, |p| p.worker.len().max(1));
         let text = media.ports.get_ref();
-        let range = text.split_once('-').and_then(|(a, b)| Some(a.trim().parse::<u16>().ok()?..=b.trim().parse::<u16>().ok()?));
+        let range = text
+            .split_once('-')
+            .and_then(|(a, b)| Some(a.trim().parse::<u16>().ok()?..=b.trim().parse::<u16>().ok()?));
         let range = match range {
             Some(r) if *r.start() >= 1024 && r.end().saturating_sub(*r.start()) as usize >= 4 * workers => r,
             _ => {
-                let message = format!("media ports \"{text}\", expected \"first-last\" from 1024 to 65535 with at least four ports for each worker");
+                let message = format!(
+                    "media ports \"{text}\", expected \"first-last\" from 1024 to 65535 with at least four ports for each worker"
+                );
                 self.fault(media.ports.span(), message);
                 RangeInclusive::new(1, 0)
             }
@@ -281,10 +214,16 @@ impl Checker<'_> {
         for interface in &file.interface {
             let device = interface.device.get_ref();
             if device.is_empty() || device.len() > 15 {
-                self.fault(interface.device.span(), format!("device \"{device}\", expected a name of 1 to 15 characters"));
+                self.fault(
+                    interface.device.span(),
+                    format!("device \"{device}\", expected a name of 1 to 15 characters"),
+                );
             }
             if devices.insert(device.clone(), ()).is_some() {
-                self.fault(interface.device.span(), format!("device \"{device}\" is used twice, expected one [[interface]] for each device"));
+                self.fault(
+                    interface.device.span(),
+                    format!("device \"{device}\" is used twice, expected one [[interface]] for each device"),
+                );
             }
             let vlan = interface.vlan.as_ref().map(|v| self.bounded(Some(v), 0, 1..4095, "vlan") as u16);
             interfaces.push(InterfaceConfig {
@@ -298,7 +237,12 @@ impl Checker<'_> {
         interfaces
     }
 
-    fn listeners(&mut self, file: &File, services: &HashMap<String, usize>, media_ports: &RangeInclusive<u16>) -> Vec<ListenerConfig> {
+    fn listeners(
+        &mut self,
+        file: &File,
+        services: &HashMap<String, usize>,
+        media_ports: &RangeInclusive<u16>,
+    ) -> Vec<ListenerConfig> {
         let mut seen = HashMap::new();
         let mut listeners = Vec::new();
         for listener in &file.listener {
@@ -307,12 +251,27 @@ impl Checker<'_> {
                 self.fault(listener.address.span(), format!("listener address {address}, expected one address of this machine and a port, not a wildcard"));
             }
             if seen.insert(address, ()).is_some() {
-                self.fault(listener.address.span(), format!("listener address {address} is used twice, expected each once"));
+                self.fault(
+                    listener.address.span(),
+                    format!("listener address {address} is used twice, expected each once"),
+                );
             }
             if media_ports.contains(&address.port()) {
-                self.fault(listener.address.span(), format!("port {} lies in the media ports, expected one outside {}-{}", address.port(), media_ports.start(), media_ports.end()));
+                self.fault(
+                    listener.address.span(),
+                    format!(
+                        "port {} lies in the media ports, expected one outside {}-{}",
+                        address.port(),
+                        media_ports.start(),
+                        media_ports.end()
+                    ),
+                );
             }
-            let service = listener.service.as_ref().and_then(|s| self.find("service", s, services)).map(|i| ServiceId(i as u16));
+            let service = listener
+                .service
+                .as_ref()
+                .and_then(|s| self.find("service", s, services))
+                .map(|i| ServiceId(i as u16));
             listeners.push(ListenerConfig {
                 name: listener.name.get_ref().clone(),
                 address,
@@ -323,14 +282,26 @@ impl Checker<'_> {
         listeners
     }
 
-    fn services(&mut self, file: &File, listeners: &HashMap<String, usize>, regions: &HashMap<String, usize>, peers: &mut Vec<PeerConfig>) -> Vec<ServiceConfig> {
+    fn services(
+        &mut self,
+        file: &File,
+        listeners: &HashMap<String, usize>,
+        regions: &HashMap<String, usize>,
+        peers: &mut Vec<PeerConfig>,
+    ) -> Vec<ServiceConfig> {
         let mut services = Vec::new();
         let mut addresses = HashMap::new();
         for (index, service) in file.service.iter().enumerate() {
             let egress = self.find("listener", &service.listener, listeners);
             let local = egress.and_then(|i| file.listener.get(i)).map(|l| *l.address.get_ref());
             if service.peer.is_empty() {
-                self.fault(service.name.span(), format!("service \"{}\" has no peer, expected at least one [[service.peer]]", service.name.get_ref()));
+                self.fault(
+                    service.name.span(),
+                    format!(
+                        "service \"{}\" has no peer, expected at least one [[service.peer]]",
+                        service.name.get_ref()
+                    ),
+                );
             }
             let mut ids = Vec::new();
             for peer in &service.peer {
@@ -339,7 +310,10 @@ impl Checker<'_> {
                     self.fault(peer.address.span(), format!("peer address {address} is of another family than listener \"{}\", expected the same", service.listener.get_ref()));
                 }
                 if address.ip().is_unspecified() || address.port() == 0 {
-                    self.fault(peer.address.span(), format!("peer address {address}, expected an address and a port"));
+                    self.fault(
+                        peer.address.span(),
+                        format!("peer address {address}, expected an address and a port"),
+                    );
                 }
                 if let Some(other) = addresses.insert((address, egress), peer.name.get_ref()) {
                     self.fault(peer.address.span(), format!("peer address {address} is already that of \"{other}\", expected each address once for each listener"));
@@ -359,8 +333,18 @@ impl Checker<'_> {
                 name: service.name.get_ref().clone(),
                 egress: ListenerId(egress.unwrap_or_default() as u16),
                 anchor_media: service.media == MediaMode::Anchor,
-                attempt_timeout: self.millis(service.attempt_timeout_ms.as_ref(), 2000, 100..32_001, "attempt_timeout_ms"),
-                call_budget: self.millis(service.call_budget_ms.as_ref(), 16_000, 500..180_001, "call_budget_ms"),
+                attempt_timeout: self.millis(
+                    service.attempt_timeout_ms.as_ref(),
+                    2000,
+                    100..32_001,
+                    "attempt_timeout_ms",
+                ),
+                call_budget: self.millis(
+                    service.call_budget_ms.as_ref(),
+                    16_000,
+                    500..180_001,
+                    "call_budget_ms",
+                ),
                 policy: self.policy(service.probe.as_ref()),
                 peers: ids,
             });
@@ -369,21 +353,39 @@ impl Checker<'_> {
     }
 
     fn policy(&mut self, probe: Option<&super::schema::Probe>) -> Policy {
-        let interval = self.millis(probe.and_then(|p| p.interval_ms.as_ref()), 5000, 100..3_600_001, "interval_ms");
+        let interval =
+            self.millis(probe.and_then(|p| p.interval_ms.as_ref()), 5000, 100..3_600_001, "interval_ms");
         let timeout_at = probe.and_then(|p| p.timeout_ms.as_ref());
         let timeout = self.millis(timeout_at, 1000, 10..60_001, "timeout_ms");
         if let Some(at) = timeout_at
             && timeout > interval
         {
-            self.fault(at.span(), format!("timeout_ms = {}, expected at most interval_ms = {}", timeout.as_millis(), interval.as_millis()));
+            self.fault(
+                at.span(),
+                format!(
+                    "timeout_ms = {}, expected at most interval_ms = {}",
+                    timeout.as_millis(),
+                    interval.as_millis()
+                ),
+            );
         }
         Policy {
             interval,
-            jitter_percent: self.bounded(probe.and_then(|p| p.jitter_percent.as_ref()), 20, 0..51, "jitter_percent") as u8,
+            jitter_percent: self.bounded(
+                probe.and_then(|p| p.jitter_percent.as_ref()),
+                20,
+                0..51,
+                "jitter_percent",
+            ) as u8,
             timeout,
             fall: self.bounded(probe.and_then(|p| p.fall.as_ref()), 3, 1..101, "fall") as u32,
             rise: self.bounded(probe.and_then(|p| p.rise.as_ref()), 2, 1..101, "rise") as u32,
-            passive_fall: self.bounded(probe.and_then(|p| p.passive_fall.as_ref()), 3, 0..1001, "passive_fall") as u32,
+            passive_fall: self.bounded(
+                probe.and_then(|p| p.passive_fall.as_ref()),
+                3,
+                0..1001,
+                "passive_fall",
+            ) as u32,
         }
     }
 
@@ -394,12 +396,23 @@ impl Checker<'_> {
             (length <= if address.is_ipv4() { 32 } else { 128 }).then_some(Prefix { address, length })
         });
         if prefix.is_none() {
-            self.fault(text.span(), format!("prefix \"{}\", expected \"address/length\", such as \"192.0.2.0/28\"", text.get_ref()));
+            self.fault(
+                text.span(),
+                format!(
+                    "prefix \"{}\", expected \"address/length\", such as \"192.0.2.0/28\"",
+                    text.get_ref()
+                ),
+            );
         }
         prefix
     }
 
-    fn workers(&mut self, file: &File, interfaces: &HashMap<String, usize>, afxdp: bool) -> Vec<WorkerConfig> {
+    fn workers(
+        &mut self,
+        file: &File,
+        interfaces: &HashMap<String, usize>,
+        afxdp: bool,
+    ) -> Vec<WorkerConfig> {
         let Some(pinning) = &file.pinning else {
             // One worker serves everything; its queues are filled in when the machine is known.
             return vec![WorkerConfig::default()];
@@ -415,7 +428,12 @@ impl Checker<'_> {
             if let Some(core) = &worker.core {
                 let id = *core.get_ref();
                 if let Some(user) = cores.insert(id, format!("worker {index}")) {
-                    self.fault(core.span(), format!("core {id} is already used by {user}, expected a core of its own for each worker"));
+                    self.fault(
+                        core.span(),
+                        format!(
+                            "core {id} is already used by {user}, expected a core of its own for each worker"
+                        ),
+                    );
                 }
                 config.core = Some((id, (self.line)(core.span().start)));
             }
@@ -427,14 +445,18 @@ impl Checker<'_> {
                 config.queues.push((interface, number, (self.line)(queue.span().start)));
             }
             if afxdp && config.queues.is_empty() {
-                let message = format!("worker {index} serves no queue, expected queues = [\"interface:queue\"]");
+                let message =
+                    format!("worker {index} serves no queue, expected queues = [\"interface:queue\"]");
                 let at = worker.core.as_ref().map_or(0, |c| (self.line)(c.span().start));
                 self.faults.push(Fault { line: at, message });
             }
             workers.push(config);
         }
         if workers.is_empty() || workers.len() > 64 {
-            self.faults.push(Fault { line: 0, message: format!("{} workers, expected 1 to 64 [[pinning.worker]]", workers.len()) });
+            self.faults.push(Fault {
+                line: 0,
+                message: format!("{} workers, expected 1 to 64 [[pinning.worker]]", workers.len()),
+            });
         }
         if !afxdp && workers.iter().any(|w| !w.queues.is_empty()) {
             self.warnings.push("queues of workers are ignored with kernel sockets".into());
@@ -445,15 +467,24 @@ impl Checker<'_> {
     fn queue(&mut self, text: &Spanned<String>, interfaces: &HashMap<String, usize>) -> Option<(usize, u32)> {
         let parts = text.get_ref().split_once(':').and_then(|(name, n)| Some((name, n.parse::<u32>().ok()?)));
         let Some((name, number)) = parts.filter(|(_, n)| *n < 64) else {
-            self.fault(text.span(), format!("queue \"{}\", expected \"interface:queue\" with a queue from 0 to 63", text.get_ref()));
+            self.fault(
+                text.span(),
+                format!(
+                    "queue \"{}\", expected \"interface:queue\" with a queue from 0 to 63",
+                    text.get_ref()
+                ),
+            );
             return None;
         };
         let Some(interface) = interfaces.get(name) else {
-            self.fault(text.span(), format!("queue \"{}\" names no [[interface]], expected one of: {}", text.get_ref(), {
-                let mut names: Vec<_> = interfaces.keys().map(String::as_str).collect();
-                names.sort_unstable();
-                names.join(", ")
-            }));
+            self.fault(
+                text.span(),
+                format!("queue \"{}\" names no [[interface]], expected one of: {}", text.get_ref(), {
+                    let mut names: Vec<_> = interfaces.keys().map(String::as_str).collect();
+                    names.sort_unstable();
+                    names.join(", ")
+                }),
+            );
             return None;
         };
         Some((*interface, number))

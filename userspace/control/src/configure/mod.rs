@@ -1,9 +1,11 @@
 //! The configuration file: TOML, strictly checked. Every error names the line and what was expected.
 
 mod check;
+mod checked;
 pub mod schema;
 
-pub use check::{Checked, InterfaceConfig, ListenerConfig, PeerConfig, ServiceConfig, WorkerConfig, check};
+pub use check::check;
+pub use checked::{Checked, InterfaceConfig, ListenerConfig, PeerConfig, ServiceConfig, WorkerConfig};
 
 use std::{fmt, path::Path};
 
@@ -63,7 +65,10 @@ pub fn parse(file: &str, text: &str) -> Result<Checked, ConfigError> {
     let line = |offset: usize| text[..offset.min(text.len())].matches('\n').count() + 1;
     let raw: schema::File = toml::from_str(text).map_err(|e| ConfigError {
         file: file.to_owned(),
-        faults: vec![Fault { line: e.span().map_or(0, |s| line(s.start)), message: e.message().replace('\n', " ") }],
+        faults: vec![Fault {
+            line: e.span().map_or(0, |s| line(s.start)),
+            message: e.message().replace('\n', " "),
+        }],
     })?;
     check(&raw, &line).map_err(|mut faults| {
         faults.sort_by_key(|f| f.line);

@@ -118,7 +118,13 @@ impl AfXdp {
                 let Ok((len, remote)) = listener.socket.recv_from(&mut self.buffer) else { break };
                 received += 1;
                 self.egress.figures.tally.count(Counter::SlowPathReceived);
-                let arrival = Arrival { local: listener.address, remote, tos: 0, seen_at: clock::stamp(now), checked: false };
+                let arrival = Arrival {
+                    local: listener.address,
+                    remote,
+                    tos: 0,
+                    seen_at: clock::stamp(now),
+                    checked: false,
+                };
                 self.egress.seen_at = None;
                 desk.process(now, &arrival, &self.buffer[..len], &mut self.egress);
             }
@@ -131,7 +137,8 @@ impl Egress {
     /// One packet from the ring: read it, have it judged, and send, drop or free it.
     fn process(&mut self, index: usize, mut packet: Packet, desk: &mut Desk, now: Duration) {
         let tag = take_tag(&mut packet);
-        let parsed = if packet.is_continued() { Err(DropReason::FrameContinued) } else { frame::parse(&packet) };
+        let parsed =
+            if packet.is_continued() { Err(DropReason::FrameContinued) } else { frame::parse(&packet) };
         let datagram = match parsed {
             Ok(datagram) => datagram,
             Err(reason) => {
@@ -165,7 +172,13 @@ impl Egress {
         let payload = datagram.payload.clone();
         if let (Some(hop), true) = (hop, queue == Some(index)) {
             let headers = self.headers(index, hop.mac, relay.from, relay.to, datagram.tos);
-            if !self.queues[index].send_in_place(packet, &headers, payload.start, payload.len(), datagram.payload_sum) {
+            if !self.queues[index].send_in_place(
+                packet,
+                &headers,
+                payload.start,
+                payload.len(),
+                datagram.payload_sum,
+            ) {
                 return self.figures.drop(DropReason::TxRingFull);
             }
             return self.note_sent();
@@ -185,7 +198,14 @@ impl Egress {
         self.queue_of_interface.get(usize::from(hop.interface)).copied().flatten()
     }
 
-    fn headers(&self, queue: usize, destination_mac: Mac, source: SocketAddr, destination: SocketAddr, tos: u8) -> Headers {
+    fn headers(
+        &self,
+        queue: usize,
+        destination_mac: Mac,
+        source: SocketAddr,
+        destination: SocketAddr,
+        tos: u8,
+    ) -> Headers {
         let link = self.queues[queue].link;
         Headers { destination_mac, source_mac: link.mac, vlan: link.vlan, source, destination, tos }
     }

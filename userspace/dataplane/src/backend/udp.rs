@@ -62,7 +62,9 @@ impl Udp {
     /// Reads one socket; whether it may have more.
     fn read(&mut self, token: usize, desk: &mut Desk, now: Duration) -> (usize, bool) {
         for n in 0..BATCH {
-            let Some(bound) = self.sockets.bound.get(token).and_then(Option::as_ref) else { return (n, false) };
+            let Some(bound) = self.sockets.bound.get(token).and_then(Option::as_ref) else {
+                return (n, false);
+            };
             let local = bound.address;
             let (len, remote) = match bound.socket.recv_from(&mut self.buffer) {
                 Ok(received) => received,
@@ -75,7 +77,13 @@ impl Udp {
             let arrival = Arrival { local, remote, tos: 0, seen_at, checked: false };
             let payload = &self.buffer[..len];
             if let Verdict::Relay(relay) = desk.process(now, &arrival, payload, &mut self.sockets) {
-                self.sockets.send(&Outgoing { from: relay.from, to: relay.to, payload, sum: Sum::new(), tos: 0 });
+                self.sockets.send(&Outgoing {
+                    from: relay.from,
+                    to: relay.to,
+                    payload,
+                    sum: Sum::new(),
+                    tos: 0,
+                });
             }
         }
         (BATCH, true)

@@ -150,7 +150,13 @@ impl Desk {
                     io.stamp(Some(parcel.seen_at));
                     if let Verdict::Relay(relay) = self.process(now, &arrival, &parcel.payload, io) {
                         let sum = Sum::new().add_bytes(&parcel.payload);
-                        io.send(&Outgoing { from: relay.from, to: relay.to, payload: &parcel.payload, sum, tos: parcel.tos });
+                        io.send(&Outgoing {
+                            from: relay.from,
+                            to: relay.to,
+                            payload: &parcel.payload,
+                            sum,
+                            tos: parcel.tos,
+                        });
                     }
                 });
                 if !took {

@@ -25,7 +25,12 @@ const MAX_SLEEP: Duration = Duration::from_millis(100);
 ///
 /// # Errors
 /// The kernel refuses to watch the worker's descriptors.
-pub fn run<B: Backend>(worker: usize, mut desk: Desk, mut backend: B, exchange: &Arc<Exchange>) -> io::Result<()> {
+pub fn run<B: Backend>(
+    worker: usize,
+    mut desk: Desk,
+    mut backend: B,
+    exchange: &Arc<Exchange>,
+) -> io::Result<()> {
     let mut poll = Poll::new()?;
     let mut events = Events::with_capacity(1024);
     let bell = &exchange.errands[worker].bell;
@@ -83,7 +88,14 @@ struct Books {
 }
 
 impl Books {
-    fn publish<B: Backend>(&mut self, worker: usize, now: Duration, desk: &mut Desk, backend: &mut B, exchange: &Exchange) {
+    fn publish<B: Backend>(
+        &mut self,
+        worker: usize,
+        now: Duration,
+        desk: &mut Desk,
+        backend: &mut B,
+        exchange: &Exchange,
+    ) {
         self.next = now + HOUSEKEEPING;
         let board = &exchange.boards[worker];
         let engine = desk.engine();

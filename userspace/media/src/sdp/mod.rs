@@ -83,7 +83,9 @@ impl Found {
         let at = start + 2;
         match line {
             [b'm', b'=', ..] => self.media(at, value)?,
-            [b'c', b'=', ..] if self.section == Section::Session => self.session_address = Some(connection(at, value)?),
+            [b'c', b'=', ..] if self.section == Section::Session => {
+                self.session_address = Some(connection(at, value)?)
+            }
             [b'c', b'=', ..] if self.section == Section::Audio && self.audio_address.is_none() => {
                 self.audio_address = Some(connection(at, value)?);
             }

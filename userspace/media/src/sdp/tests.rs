@@ -31,7 +31,11 @@ fn addr(text: &str) -> Option<SocketAddr> {
 fn one_stream_with_session_or_media_address() {
     assert_eq!(
         marked("v=0\r\nc=IN IP4 192.0.2.1\r\nt=0 0\r\nm=audio 4000 RTP/AVP 8\r\na=sendrecv\r\n").unwrap(),
-        ("v=0\r\nc=IN C\r\nt=0 0\r\nm=audio P RTP/AVP 8\r\na=sendrecv\r\n".into(), addr("192.0.2.1:4000"), None)
+        (
+            "v=0\r\nc=IN C\r\nt=0 0\r\nm=audio P RTP/AVP 8\r\na=sendrecv\r\n".into(),
+            addr("192.0.2.1:4000"),
+            None
+        )
     );
     assert_eq!(
         marked("v=0\nc=IN IP4 192.0.2.1\nm=audio 4000/1 RTP/AVP 8\nc=IN IP6 2001:db8::1\na=rtcp:4005 IN IP6 2001:db8::1").unwrap(),
@@ -41,7 +45,9 @@ fn one_stream_with_session_or_media_address() {
 
 #[test]
 fn other_streams_keep_the_session_address() {
-    let (text, rtp, _) = marked("v=0\nc=IN IP4 192.0.2.1\nm=audio 4000 RTP/AVP 8\ni=x\na=y\nm=video 5000 RTP/AVP 31\n").unwrap();
+    let (text, rtp, _) =
+        marked("v=0\nc=IN IP4 192.0.2.1\nm=audio 4000 RTP/AVP 8\ni=x\na=y\nm=video 5000 RTP/AVP 31\n")
+            .unwrap();
     assert_eq!(text, "v=0\nc=IN IP4 192.0.2.1\nm=audio P RTP/AVP 8\ni=xN\na=y\nm=video 5000 RTP/AVP 31\n");
     assert_eq!(rtp, addr("192.0.2.1:4000"));
 }

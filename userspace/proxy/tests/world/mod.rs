@@ -64,7 +64,12 @@ impl World {
             media_timeout: Duration::from_secs(60),
         };
         change(&mut config);
-        Self { engine: Engine::new(config), table: table(), now: Duration::from_secs(100), out: Out::default() }
+        Self {
+            engine: Engine::new(config),
+            table: table(),
+            now: Duration::from_secs(100),
+            out: Out::default(),
+        }
     }
 
     /// A message arrives from the caller's side.
@@ -78,7 +83,12 @@ impl World {
     }
 
     fn arrive(&mut self, listener: u16, local: &str, remote: SocketAddr, text: &str) -> Vec<Sent> {
-        let incoming = Incoming { listener: ListenerId(listener), local: local.parse().unwrap(), remote, datagram: text.as_bytes() };
+        let incoming = Incoming {
+            listener: ListenerId(listener),
+            local: local.parse().unwrap(),
+            remote,
+            datagram: text.as_bytes(),
+        };
         self.engine.on_sip(self.now, &incoming, &self.table, &mut self.out);
         std::mem::take(&mut self.out.sent)
     }
@@ -118,7 +128,10 @@ fn table() -> Table {
     };
     let mut table = Table {
         generation: 1,
-        listeners: vec![listener("access", ACCESS, Upstream::Service(ServiceId(0))), listener("core", CORE, Upstream::None)],
+        listeners: vec![
+            listener("access", ACCESS, Upstream::Service(ServiceId(0))),
+            listener("core", CORE, Upstream::None),
+        ],
         services: vec![Service {
             name: "voice".to_owned(),
             egress: ListenerId(1),
@@ -165,7 +178,8 @@ pub(crate) fn respond(request: &Sent, status: u16) -> String {
 pub(crate) fn respond_with(request: &Sent, status: u16, headers: &str, body: &str) -> String {
     let mut text = format!("SIP/2.0 {status} Text\r\n");
     for line in request.text.split("\r\n").take_while(|l| !l.is_empty()) {
-        let copied = ["Via:", "From:", "Call-ID:", "CSeq:", "Record-Route:"].iter().any(|n| line.starts_with(n));
+        let copied =
+            ["Via:", "From:", "Call-ID:", "CSeq:", "Record-Route:"].iter().any(|n| line.starts_with(n));
         let tag = if status > 100 && !line.contains(";tag=") { ";tag=b" } else { "" };
         match line.starts_with("To:") {
             true => text += &format!("{line}{tag}\r\n"),

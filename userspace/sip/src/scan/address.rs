@@ -39,7 +39,10 @@ mod tests {
     fn brackets_quotes_and_bare_forms() {
         let parse = |s: &'static [u8]| NameAddr::parse(s).map(|a| (a.uri, a.tag()));
         assert_eq!(parse(b"<sip:a@b;x=y>;tag=1"), Some((&b"sip:a@b;x=y"[..], Some(&b"1"[..]))));
-        assert_eq!(parse(br#""Q <\"> ;tag=no" <sip:a@b> ; TAG = z"#), Some((&b"sip:a@b"[..], Some(&b"z"[..]))));
+        assert_eq!(
+            parse(br#""Q <\"> ;tag=no" <sip:a@b> ; TAG = z"#),
+            Some((&b"sip:a@b"[..], Some(&b"z"[..])))
+        );
         assert_eq!(parse(b"sip:a@b;tag=2"), Some((&b"sip:a@b"[..], Some(&b"2"[..]))));
         assert_eq!(parse(b"\"\"<sip:a@b>"), Some((&b"sip:a@b"[..], None)));
         assert_eq!(parse(b"<sip:a@b"), None);

@@ -17,7 +17,11 @@ pub fn number(text: &[u8]) -> Option<u32> {
     if text.is_empty() || text.len() > 9 {
         // Leading zeros may be many (RFC 4475 3.1.1.1), the value may not.
         let significant = text.iter().position(|b| *b != b'0')?;
-        return if significant > 0 && text.len() < 64 { number(&text[significant..]) } else { ten_digits(text) };
+        return if significant > 0 && text.len() < 64 {
+            number(&text[significant..])
+        } else {
+            ten_digits(text)
+        };
     }
     text.iter().try_fold(0u32, |n, b| b.is_ascii_digit().then(|| n * 10 + u32::from(b - b'0')))
 }

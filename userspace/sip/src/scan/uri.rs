@@ -39,7 +39,9 @@ impl<'a> Uri<'a> {
         }
         let colon = memchr::memchr(b':', text)?;
         let (name, rest) = (&text[..colon], &text[colon + 1..]);
-        if name.is_empty() || !name.iter().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'+' | b'-' | b'.')) {
+        if name.is_empty()
+            || !name.iter().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'+' | b'-' | b'.'))
+        {
             return None;
         }
         let scheme = match name {
@@ -112,7 +114,8 @@ mod tests {
 
     #[test]
     fn hosts_ports_and_users() {
-        let addr = |s: &'static [u8]| Uri::parse(s).and_then(|u| u.socket_addr()).map(|a| alloc::format!("{a}"));
+        let addr =
+            |s: &'static [u8]| Uri::parse(s).and_then(|u| u.socket_addr()).map(|a| alloc::format!("{a}"));
         assert_eq!(addr(b"sip:bob@192.0.2.1:5070;lr").as_deref(), Some("192.0.2.1:5070"));
         assert_eq!(addr(b"sip:[2001:db8::1]").as_deref(), Some("[2001:db8::1]:5060"));
         assert_eq!(addr(b"SIPS:u;p=1?x@192.0.2.1").as_deref(), Some("192.0.2.1:5060"));

@@ -68,12 +68,22 @@ mod tests {
 
     #[test]
     fn spaces_lists_and_parameters() {
-        let v = Via::parse(b"SIP / 2.0 / UDP  192.0.2.2 : 5070 ; branch = z9hG4bKx;rport , SIP/2.0/TCP b;branch=y").unwrap();
+        let v = Via::parse(
+            b"SIP / 2.0 / UDP  192.0.2.2 : 5070 ; branch = z9hG4bKx;rport , SIP/2.0/TCP b;branch=y",
+        )
+        .unwrap();
         assert_eq!((v.transport, v.host, v.port), (&b"UDP"[..], &b"192.0.2.2"[..], Some(5070)));
         assert_eq!((v.branch, v.rport, v.more), (Some(&b"z9hG4bKx"[..]), Some(None), true));
         let v = Via::parse(b"SIP/2.0/UDP [2001:db8::9];received=[2001:db8::1];branch=q").unwrap();
         assert_eq!((v.host, v.received), (&b"2001:db8::9"[..], Some(&b"[2001:db8::1]"[..])));
-        for bad in [&b""[..], b"SIP/2.0/UDP", b"SIP/2.0/UDP ;branch=x", b"SIP/ /UDP a", b"HTTP/2.0/UDP a", b"SIP/2.0/UDP a:x"] {
+        for bad in [
+            &b""[..],
+            b"SIP/2.0/UDP",
+            b"SIP/2.0/UDP ;branch=x",
+            b"SIP/ /UDP a",
+            b"HTTP/2.0/UDP a",
+            b"SIP/2.0/UDP a:x",
+        ] {
             assert_eq!(Via::parse(bad), None, "{bad:?}");
         }
     }

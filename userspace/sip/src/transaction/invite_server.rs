@@ -33,7 +33,13 @@ pub struct InviteServer {
 impl InviteServer {
     /// For an INVITE that arrived now.
     pub fn new(timers: Timers) -> Self {
-        Self { state: InviteServerState::Proceeding, resend_at: None, interval: timers.t1, over_at: None, timers }
+        Self {
+            state: InviteServerState::Proceeding,
+            resend_at: None,
+            interval: timers.t1,
+            over_at: None,
+            timers,
+        }
     }
 
     /// Current state.

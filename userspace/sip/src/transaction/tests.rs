@@ -70,7 +70,11 @@ fn invite_client_states_and_responses() {
     for (state, ends) in [(Completed, Some(ms(32_000))), (Accepted, Some(ms(32_000))), (Proceeding, None)] {
         assert_eq!(in_state(state).next_deadline(), ends, "{state:?}");
     }
-    assert!(in_state(Proceeding).can_cancel() && !in_state(Calling).can_cancel() && !in_state(Accepted).can_cancel());
+    assert!(
+        in_state(Proceeding).can_cancel()
+            && !in_state(Calling).can_cancel()
+            && !in_state(Accepted).can_cancel()
+    );
 }
 
 #[test]
