@@ -148,10 +148,10 @@ impl NextHopKeeper {
             for attribute in message.attributes {
                 match attribute {
                     NeighbourAttribute::Destination(NeighbourAddress::Inet(a)) => {
-                        address = Some(IpAddr::V4(a))
+                        address = Some(IpAddr::V4(a));
                     }
                     NeighbourAttribute::Destination(NeighbourAddress::Inet6(a)) => {
-                        address = Some(IpAddr::V6(a))
+                        address = Some(IpAddr::V6(a));
                     }
                     NeighbourAttribute::LinkLayerAddress(octets) => mac = octets.try_into().ok().map(Mac),
                     _ => {}

@@ -220,7 +220,7 @@ impl Queue {
                 Ok(_) => self.kick_needed = false,
                 // 32 packets were moved, or completions must be taken first: again.
                 Err(rustix::io::Errno::AGAIN | rustix::io::Errno::BUSY | rustix::io::Errno::NOBUFS) => {
-                    self.reclaim()
+                    self.reclaim();
                 }
                 // The interface is down or gone: what is queued leaves when it is back.
                 Err(_) => return,

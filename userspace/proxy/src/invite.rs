@@ -190,7 +190,7 @@ impl Engine {
         };
         match action {
             Action::Resend if !attempt.abandoned => {
-                self.send(out, attempt.from, attempt.to, &attempt.message)
+                self.send(out, attempt.from, attempt.to, &attempt.message);
             }
             Action::TimedOut => {
                 if live {

@@ -39,7 +39,7 @@ impl Engine {
         };
         match self.clients.get(branch.slot as usize) {
             Some(ClientSlot::Probe(probe)) if probe.nonce == branch.nonce => {
-                self.on_probe_answer(now, branch.slot, status, out)
+                self.on_probe_answer(now, branch.slot, status, out);
             }
             Some(ClientSlot::Attempt { context, serial, nonce }) if *nonce == branch.nonce => {
                 let (id, serial) = (*context, *serial);
@@ -52,7 +52,7 @@ impl Engine {
                     let index = context.attempts.iter().position(|a| a.slot == branch.slot);
                     match index {
                         Some(i) if cseq.method == Method::Cancel => {
-                            engine.on_cancel_answer(now, context, i, status)
+                            engine.on_cancel_answer(now, context, i, status);
                         }
                         Some(i) => engine.on_attempt_answer(now, context, i, m, status, table, out),
                         None => engine.tally.drop(DropReason::SipStrayResponse),
@@ -92,7 +92,7 @@ impl Engine {
             (Action::Forward, 100..200) => self.on_provisional(now, context, i, m, status, table, out),
             (Action::Forward, 200..300) => self.on_success(now, context, i, m, status, table, out),
             (Action::Forward | Action::AckAndForward, _) => {
-                self.on_failure(now, context, i, m, status, table, out)
+                self.on_failure(now, context, i, m, status, table, out);
             }
             _ => self.tally.drop(DropReason::SipAbsorbed),
         }

@@ -3,16 +3,15 @@
 use super::checked::{Checked, InterfaceConfig, ListenerConfig, PeerConfig, ServiceConfig, WorkerConfig};
 use super::{
     Fault,
-    schema::{Backend, File, MediaMode, XdpMode},
+    schema::{Backend, File, MediaMode},
 };
 use exchange::sources::Prefix;
 use health::Policy;
 use routing::{ListenerId, PeerId, RegionId, ServiceId};
 use std::{
     collections::HashMap,
-    net::{IpAddr, SocketAddr},
+    net::IpAddr,
     ops::{Range, RangeInclusive},
-    path::PathBuf,
     time::Duration,
 };
 use toml::Spanned;

@@ -84,7 +84,7 @@ impl Found {
         match line {
             [b'm', b'=', ..] => self.media(at, value)?,
             [b'c', b'=', ..] if self.section == Section::Session => {
-                self.session_address = Some(connection(at, value)?)
+                self.session_address = Some(connection(at, value)?);
             }
             [b'c', b'=', ..] if self.section == Section::Audio && self.audio_address.is_none() => {
                 self.audio_address = Some(connection(at, value)?);
