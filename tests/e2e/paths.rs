@@ -309,6 +309,86 @@ fn a_peer_in_the_same_subnet_gets_its_own_mac() -> Result<()> {
 }
 
 #[test]
+fn threads_are_pinned_and_keep_only_the_privileges_they_need() -> Result<()> {
+    let lab = two_regions(1, two_regions::CONFIG)?;
+    let node = lab.node.as_ref().context("a node")?;
+    // CAP_NET_ADMIN is bit 12, CAP_BPF bit 39.
+    let control = format!("{:016x}", 1u64 << 39 | 1 << 12);
+    let capabilities = node.threads("CapPrm")?;
+    let expected = [("strowger", control.as_str()), ("worker-0", "0000000000000000")];
+    let got: Vec<_> = capabilities.iter().map(|(name, caps)| (name.as_str(), caps.as_str())).collect();
+    ensure!(got == expected, "{got:?}");
+    let cores = node.threads("Cpus_allowed_list")?;
+    ensure!(cores == [("strowger".into(), "0".into()), ("worker-0".into(), "1".into())], "{cores:?}");
+    // With so little it still follows health into the maps, and neighbours.
+    checked_call(&lab.carrier, "192.0.2.10:0", NODE, "")
+}
+
+#[test]
+fn zero_copy_where_the_driver_has_none_is_refused_by_name() -> Result<()> {
+    let mut lab = TwoRegions::new(1)?;
+    let config = format!("{}\n[dataplane]\nxdp_mode = \"zero-copy\"\n", two_regions::CONFIG);
+    let error = lab.start_node(&config).err().context("it started")?.to_string();
+    ensure!(error.contains("interface access, queue 0: ") && error.contains("Bind"), "{error}");
+    let link = lab.node_space.ip(&["link", "show", "dev", "access"])?;
+    ensure!(!link.contains("xdp"), "half attached: {link}");
+    Ok(())
+}
+
+#[test]
+fn a_next_hop_that_moves_to_another_mac_is_followed() -> Result<()> {
+    let lab = two_regions(1, two_regions::CONFIG)?;
+    lab.router.ip(&["link", "set", "dev", "node", "address", "02:00:00:00:99:01"])?;
+    // What a router taking over an address does: announce it.
+    lab.router.enter(|| UdpSocket::bind("198.18.0.254:0")?.send_to(b"x", "198.18.0.1:9"))??;
+    let node = lab.node.as_ref().context("a node")?;
+    eventually("probes pass again", SOON, || {
+        let rtt = |peer| node.peer(peer).is_some_and(|p| p["failures"] == 0 && p["state"] == "HEALTHY");
+        ["a1", "a2", "b1", "b2"].into_iter().all(rtt)
+    })?;
+    checked_call(&lab.carrier, "192.0.2.10:0", NODE, "")
+}
+
+#[test]
+fn a_burst_beyond_the_rings_is_counted_and_reception_goes_on() -> Result<()> {
+    let small = format!("{}\n[dataplane]\nring_size = 64\n", two_regions::CONFIG);
+    let lab = two_regions(1, &small)?;
+    lab.carrier.enter(|| -> Result<()> {
+        let socket = UdpSocket::bind("192.0.2.10:0")?;
+        for _ in 0..200_000 {
+            // A full send buffer is no fault here.
+            let _ = socket.send_to(b"no SIP at all", NODE);
+        }
+        Ok(())
+    })??;
+    let node = lab.node.as_ref().context("a node")?;
+    let status = node.status()?;
+    let steered = status["xdp"][0]["verdicts"]["steer_sip"].as_u64().unwrap_or_default();
+    eventually("every steered packet is accounted for", SOON, || {
+        let lost = node
+            .status()
+            .ok()
+            .and_then(|s| s["workers"][0]["gauges"]["kernel_drops"].as_u64())
+            .unwrap_or_default();
+        node.drops("sip_not_sip") + lost + 100 >= steered
+    })?;
+    checked_call(&lab.carrier, "192.0.2.10:0", NODE, "")
+}
+
+#[test]
+fn a_link_that_goes_down_and_up_carries_calls_again() -> Result<()> {
+    let lab = two_regions(1, two_regions::CONFIG)?;
+    let node = lab.node.as_ref().context("a node")?;
+    lab.router.ip(&["link", "set", "dev", "node", "down"])?;
+    node.wait_for("b2", "UNHEALTHY", SOON)?;
+    lab.router.ip(&["link", "set", "dev", "node", "up"])?;
+    for (peer, _, _) in two_regions::PEERS {
+        node.wait_for(peer, "HEALTHY", SOON)?;
+    }
+    checked_call(&lab.carrier, "192.0.2.10:0", NODE, "")
+}
+
+#[test]
 fn kernel_sockets_without_privileges() -> Result<()> {
     let space = Namespace::new("udp")?;
     let scratch = Scratch::new()?;

@@ -104,6 +104,24 @@ impl StrowgerNode {
         Ok(serde_json::from_str(&answer)?)
     }
 
+    /// A field of every thread's status in /proc, with the thread's name.
+    ///
+    /// # Errors
+    /// The node is gone.
+    pub fn threads(&self, field: &str) -> Result<Vec<(String, String)>> {
+        let value = |text: &str, name: &str| {
+            let line = text.lines().find_map(|l| l.strip_prefix(name)).unwrap_or_default();
+            line.trim_start_matches(':').trim().to_owned()
+        };
+        let mut threads = Vec::new();
+        for entry in fs::read_dir(format!("/proc/{}/task", self.process.id()))? {
+            let text = fs::read_to_string(entry?.path().join("status"))?;
+            threads.push((value(&text, "Name"), value(&text, field)));
+        }
+        threads.sort();
+        Ok(threads)
+    }
+
     /// One of its counters.
     pub fn counter(&self, name: &str) -> u64 {
         self.status().ok().and_then(|s| s["counters"][name].as_u64()).unwrap_or_default()

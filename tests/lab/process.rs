@@ -24,6 +24,11 @@ impl Process {
         Ok(Self { name: name.to_owned(), child })
     }
 
+    /// Its process id.
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
     /// Sends a signal.
     ///
     /// # Errors

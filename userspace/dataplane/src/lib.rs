@@ -9,6 +9,7 @@ pub mod clock;
 pub mod lifecycle;
 pub mod pin;
 pub mod plan;
+pub mod privileges;
 pub mod program;
 mod queue;
 mod slow_path;

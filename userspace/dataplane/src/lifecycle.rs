@@ -7,6 +7,7 @@ use crate::{
     backend::{Backend, afxdp::AfXdp, udp::Udp},
     pin,
     plan::{BackendKind, InterfacePlan, NodePlan, PortSlices, XdpMode},
+    privileges,
     program::{Attached, Program, ProgramError},
     queue::{CopyMode, Link, Queue, QueueError},
     slow_path::SlowPath,
@@ -174,6 +175,9 @@ impl Node {
                 && !pin::pin(core)
             {
                 tracing::error!(worker = index, core, "cannot pin the worker to its core");
+            }
+            if let Err(error) = privileges::keep_only(privileges::WORKER) {
+                tracing::warn!(worker = index, %error, "cannot give up privileges");
             }
             if let Err(error) = worker::run(index, desk, backend, &exchange) {
                 tracing::error!(worker = index, %error, "worker ended");

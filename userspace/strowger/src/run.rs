@@ -15,7 +15,7 @@ use control::{
     probe::Schedule,
 };
 use dataplane::{
-    BackendKind, InterfacePlan, Node, NodePlan, WorkerPlan, XdpMode, clock, pin,
+    BackendKind, InterfacePlan, Node, NodePlan, WorkerPlan, XdpMode, clock, pin, privileges,
     program::{Program, ProgramError},
 };
 use exchange::{
@@ -122,6 +122,9 @@ impl Control {
             .with_context(|| format!("status socket {}", self.config.status_socket.display()))?;
         let exchange = Arc::clone(&self.exchange);
         let mut hops = self.next_hops().await?;
+        if let Err(error) = privileges::keep_only(privileges::CONTROL) {
+            tracing::warn!(%error, "cannot give up privileges");
+        }
         let mut terminate = signal(SignalKind::terminate())?;
         let mut interrupt = signal(SignalKind::interrupt())?;
         let mut confirm = tokio::time::interval(CONFIRM);
