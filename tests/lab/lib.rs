@@ -6,6 +6,7 @@
 pub mod namespace;
 pub mod node;
 pub mod process;
+pub mod rate;
 pub mod rtp;
 pub mod sipp;
 pub mod two_regions;

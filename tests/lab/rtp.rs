@@ -104,6 +104,16 @@ impl MediaCall {
         Ok(())
     }
 
+    /// Sends packets at a rate for a time, without looking for echoes; how many, and how long it took.
+    ///
+    /// # Errors
+    /// The socket cannot be made to block.
+    pub fn blast(&mut self, rate: u64, length: Duration) -> Result<(u64, Duration)> {
+        self.media.set_nonblocking(false)?;
+        let rtp = packet(0);
+        Ok(crate::rate::pace(rate, length, || self.media.send_to(&rtp, self.to).is_ok()))
+    }
+
     /// Takes what has come back.
     ///
     /// # Errors

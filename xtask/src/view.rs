@@ -99,10 +99,10 @@ impl View {
                 text(&peer["region"]),
                 text(&peer["state"]),
                 peer["since_s"].as_f64().unwrap_or_default(),
-                peer["attempts"],
-                peer["answered"],
-                peer["failed"],
-                peer["active"]
+                cell(&peer["attempts"]),
+                cell(&peer["answered"]),
+                cell(&peer["failed"]),
+                cell(&peer["active"])
             );
         }
         let c = &status["counters"];
@@ -172,6 +172,11 @@ pub(crate) fn rows(value: &Value) -> &[Value] {
 
 pub(crate) fn text(value: &Value) -> &str {
     value.as_str().unwrap_or("-")
+}
+
+/// A value as text that can be padded.
+fn cell(value: &Value) -> String {
+    value.to_string()
 }
 
 pub(crate) fn number(value: &Value) -> f64 {

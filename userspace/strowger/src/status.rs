@@ -64,10 +64,10 @@ fn print_status(s: &Value) {
             text(&p["address"]),
             text(&p["state"]),
             p["since_s"].as_f64().unwrap_or_default(),
-            p["attempts"],
-            p["answered"],
-            p["failed"],
-            p["active"],
+            p["attempts"].to_string(),
+            p["answered"].to_string(),
+            p["failed"].to_string(),
+            p["active"].to_string(),
             rtt
         );
     }
@@ -79,13 +79,13 @@ fn print_status(s: &Value) {
         let core = w["core"].as_u64().map_or_else(|| "-".to_owned(), |c| c.to_string());
         println!(
             "{:<8} {core:>5} {:>9} {:>12} {:>14} {:>13} {:>9} {:>13}",
-            w["worker"],
-            w["calls"],
-            w["sip_received"],
-            w["media_relayed"],
-            w["gauges"]["transactions"],
-            w["gauges"]["media_sessions"],
-            w["gauges"]["kernel_drops"]
+            w["worker"].to_string(),
+            w["calls"].to_string(),
+            w["sip_received"].to_string(),
+            w["media_relayed"].to_string(),
+            w["gauges"]["transactions"].to_string(),
+            w["gauges"]["media_sessions"].to_string(),
+            w["gauges"]["kernel_drops"].to_string()
         );
     }
     for x in rows(&s["xdp"]) {
