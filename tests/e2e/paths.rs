@@ -13,7 +13,7 @@ use lab::{
 };
 use std::{
     net::{SocketAddr, UdpSocket},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 const SOON: Duration = Duration::from_secs(10);
@@ -336,6 +336,23 @@ fn zero_copy_where_the_driver_has_none_is_refused_by_name() -> Result<()> {
 }
 
 #[test]
+fn a_missing_privilege_is_explained() -> Result<()> {
+    let space = Namespace::new("plain")?;
+    let other = Namespace::new("other")?;
+    veth((&space, "lan"), (&other, "eth"), 1)?;
+    space.address("lan", "192.0.2.1/24")?;
+    let scratch = Scratch::new()?;
+    let config = include_str!("../../examples/lab.toml");
+    let started = StrowgerNode::start_unprivileged(&space, &scratch.path().join("node"), config);
+    let error = started.err().context("it started")?.to_string();
+    ensure!(
+        error.contains("AF_XDP needs root, or CAP_NET_ADMIN") && error.contains("backend = \"udp\""),
+        "{error}"
+    );
+    Ok(())
+}
+
+#[test]
 fn a_next_hop_that_moves_to_another_mac_is_followed() -> Result<()> {
     let lab = two_regions(1, two_regions::CONFIG)?;
     lab.router.ip(&["link", "set", "dev", "node", "address", "02:00:00:00:99:01"])?;
@@ -373,6 +390,40 @@ fn a_burst_beyond_the_rings_is_counted_and_reception_goes_on() -> Result<()> {
         node.drops("sip_not_sip") + lost + 100 >= steered
     })?;
     checked_call(&lab.carrier, "192.0.2.10:0", NODE, "")
+}
+
+#[test]
+fn calls_go_on_under_a_flood_of_garbage() -> Result<()> {
+    let lab = two_regions(1, two_regions::CONFIG)?;
+    let node = lab.node.as_ref().context("a node")?;
+    let mut caller = lab.start_caller(sipp::CALL, 5070, &["-r", "20", "-m", "100", "-d", "500"])?;
+    let garbage: [&[u8]; 5] = [
+        b"\r\n\r\n",
+        b"GET / HTTP/1.1\r\n\r\n",
+        b"INVITE sip:x SIP/2.0\r\n\r\n",
+        b"SIP/2.0 200 OK\r\nVia: SIP/2.0/UDP 192.0.2.1:5060;branch=z9hG4bK-sw000000000000000001\r\nCSeq: 1 INVITE\r\n\r\n",
+        &[0xff; 1400],
+    ];
+    let sent = lab.carrier.enter(|| -> Result<u64> {
+        let socket = UdpSocket::bind("192.0.2.10:0")?;
+        let start = Instant::now();
+        let mut sent = 0;
+        // Some 50,000 a second for five seconds.
+        while start.elapsed() < Duration::from_secs(5) {
+            for junk in garbage.iter().cycle().take(50) {
+                sent += u64::from(socket.send_to(junk, NODE).is_ok());
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        Ok(sent)
+    })??;
+    let calls = caller.wait(Duration::from_secs(40))?;
+    ensure!(calls.successful == 100 && calls.failed == 0, "{calls:?} {}", caller.errors());
+    let drops = ["sip_keep_alive", "sip_not_sip", "sip_unanswerable", "sip_stray_response"];
+    let counted: u64 = drops.iter().map(|reason| node.drops(reason)).sum();
+    let lost = node.status()?["workers"][0]["gauges"]["kernel_drops"].as_u64().unwrap_or_default();
+    ensure!(counted + lost >= sent, "{sent} sent, {counted} counted, {lost} lost in the ring");
+    Ok(())
 }
 
 #[test]

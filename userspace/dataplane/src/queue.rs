@@ -222,8 +222,9 @@ impl Queue {
                 Err(rustix::io::Errno::AGAIN | rustix::io::Errno::BUSY | rustix::io::Errno::NOBUFS) => {
                     self.reclaim();
                 }
-                // The interface is down or gone: what is queued leaves when it is back.
-                Err(_) => return,
+                // The interface is down or gone. The descriptors stay in the ring and leave with the
+                // first kick that works; repeating this one would only keep the core busy.
+                Err(_) => self.kick_needed = false,
             }
         }
     }

@@ -104,7 +104,7 @@ impl Control {
         exchange.table.publish(assemble::table(&config, &observer, 1));
         let plan = plan(&config, links);
         let prepare = |programs: &mut [Program]| fill_maps(&config, &sources, &observer, 1, programs);
-        let node = Node::start(&plan, &exchange, prepare)?;
+        let node = Node::start(&plan, &exchange, prepare).with_context(|| privileges_hint(&config))?;
         if let Some(core) = config.control_core
             && !pin::pin(core)
         {
@@ -269,6 +269,15 @@ fn kernel_indices(config: &Checked, links: &HashMap<String, Link>) -> HashMap<u3
         }
     }
     indices
+}
+
+/// What a start needs, for an error message.
+fn privileges_hint(config: &Checked) -> &'static str {
+    if config.afxdp {
+        "cannot start (AF_XDP needs root, or CAP_NET_ADMIN, CAP_NET_RAW, CAP_BPF and CAP_PERFMON; backend = \"udp\" needs none of them)"
+    } else {
+        "cannot start"
+    }
 }
 
 async fn changed(hops: &mut Option<NextHopKeeper>) {
