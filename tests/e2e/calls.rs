@@ -63,6 +63,7 @@ fn calls_complete_with_media_and_go_to_the_local_region() -> Result<()> {
     let status = node(&lab).status()?;
     ensure!(status["drops"]["sip_stray_response"].is_null(), "{}", status["drops"]);
     ensure!(status["xdp"][0]["mode"] == "native", "{}", status["xdp"]);
+    node(&lab).check_invariants()?;
     lab.node.as_mut().expect("a node").stop()
 }
 
@@ -150,5 +151,6 @@ fn a_dying_region_loses_no_new_call_and_is_used_again_when_it_is_back() -> Resul
     let calls = caller.wait(Duration::from_secs(40))?;
     ensure!(calls.placed == 320 && calls.failed == 0, "{calls:?}: {} {}", caller.errors(), node(&lab).log());
     ensure!(node(&lab).counter("calls_answered") == 320);
+    node(&lab).check_invariants()?;
     Ok(())
 }

@@ -100,15 +100,18 @@ fn calls_in_both_directions() -> Result<()> {
 }
 
 #[test]
-fn an_invite_in_two_fragments_arrives_and_leaves_in_fragments() -> Result<()> {
+fn invites_in_fragments_arrive_and_leave_in_fragments() -> Result<()> {
     let lab = two_regions(1, two_regions::CONFIG)?;
-    let padding = format!("X-Padding: {}\r\n", "p".repeat(1500));
-    checked_call(&lab.carrier, "192.0.2.10:0", NODE, &padding)?;
+    // 1,800 bytes in two fragments, 3 kB in three, 8 kB in six.
+    for size in [1300, 2700, 7500] {
+        let padding = format!("X-Padding: {}\r\n", "p".repeat(size));
+        checked_call(&lab.carrier, "192.0.2.10:0", NODE, &padding)?;
+    }
     let node = lab.node.as_ref().context("a node")?;
     let status = node.status()?;
-    ensure!(status["xdp"][0]["verdicts"]["pass_fragment"].as_u64() >= Some(2), "{}", status["xdp"]);
+    ensure!(status["xdp"][0]["verdicts"]["pass_fragment"].as_u64() >= Some(11), "{}", status["xdp"]);
     ensure!(
-        node.counter("slow_path_received") >= 1 && node.counter("slow_path_sent") >= 1,
+        node.counter("slow_path_received") >= 3 && node.counter("slow_path_sent") >= 3,
         "{}",
         status["counters"]
     );
@@ -336,6 +339,41 @@ fn zero_copy_where_the_driver_has_none_is_refused_by_name() -> Result<()> {
 }
 
 #[test]
+fn the_program_alone_loads_and_unloads_any_number_of_times() -> Result<()> {
+    let (space, other) = (Namespace::new("a")?, Namespace::new("b")?);
+    veth((&space, "lan"), (&other, "eth"), 1)?;
+    space.address("lan", "192.0.2.1/24")?;
+    other.address("eth", "192.0.2.2/24")?;
+    // In a mount namespace of its own, so that the pins and their file system go with it.
+    let strowger = lab::node::binary()?;
+    let script = format!(
+        "set -e; s={} ; $s xdp load lan; $s xdp load lan --mode generic; touch @dir@/loaded; \
+         while [ ! -e @dir@/sent ]; do sleep 0.05; done; $s xdp status lan; $s xdp unload lan; $s xdp unload lan; $s xdp status lan",
+        strowger.display()
+    );
+    let scratch = Scratch::new()?;
+    let mut command = space.command("unshare");
+    command.args(["--mount", "sh", "-c", &script.replace("@dir@", &scratch.path().display().to_string())]);
+    let output = std::thread::spawn(move || lab::namespace::run(&mut command));
+    eventually("the program is loaded", SOON, || {
+        scratch.path().join("loaded").exists() || output.is_finished()
+    })?;
+    other.enter(|| UdpSocket::bind("192.0.2.2:0")?.send_to(b"passes", "192.0.2.1:9"))??;
+    std::fs::write(scratch.path().join("sent"), "")?;
+    let output = output.join().expect("the thread")?;
+    ensure!(
+        output.contains("native mode, 1 receive queue(s)") && output.contains("lan: already loaded"),
+        "{output}"
+    );
+    let passed =
+        output.lines().filter_map(|l| l.trim().strip_prefix("pass_no_service")).any(|n| n.trim() != "0");
+    ensure!(passed, "the datagram was not counted: {output}");
+    ensure!(output.contains("lan: unloaded") && output.contains("lan: not loaded"), "{output}");
+    ensure!(output.trim_end().ends_with("lan: no XDP program attached, 1 receive queue(s)"), "{output}");
+    Ok(())
+}
+
+#[test]
 fn a_missing_privilege_is_explained() -> Result<()> {
     let space = Namespace::new("plain")?;
     let other = Namespace::new("other")?;
@@ -381,6 +419,7 @@ fn a_burst_beyond_the_rings_is_counted_and_reception_goes_on() -> Result<()> {
     let node = lab.node.as_ref().context("a node")?;
     let status = node.status()?;
     let steered = status["xdp"][0]["verdicts"]["steer_sip"].as_u64().unwrap_or_default();
+    node.check_invariants()?;
     eventually("every steered packet is accounted for", SOON, || {
         let lost = node
             .status()
@@ -423,7 +462,7 @@ fn calls_go_on_under_a_flood_of_garbage() -> Result<()> {
     let counted: u64 = drops.iter().map(|reason| node.drops(reason)).sum();
     let lost = node.status()?["workers"][0]["gauges"]["kernel_drops"].as_u64().unwrap_or_default();
     ensure!(counted + lost >= sent, "{sent} sent, {counted} counted, {lost} lost in the ring");
-    Ok(())
+    node.check_invariants()
 }
 
 #[test]

@@ -127,6 +127,19 @@ impl StrowgerNode {
         self.status().ok().and_then(|s| s["counters"][name].as_u64()).unwrap_or_default()
     }
 
+    /// Checks what must hold of every node at any time.
+    ///
+    /// # Errors
+    /// A packet buffer is lost.
+    pub fn check_invariants(&self) -> Result<()> {
+        for worker in self.status()?["workers"].as_array().into_iter().flatten() {
+            if worker["gauges"]["frames_missing"] != 0 {
+                bail!("packet buffers are lost: {worker}");
+            }
+        }
+        Ok(())
+    }
+
     /// Packets dropped for a reason.
     pub fn drops(&self, reason: &str) -> u64 {
         self.status().ok().and_then(|s| s["drops"][reason].as_u64()).unwrap_or_default()

@@ -1,7 +1,7 @@
 //! One AF_XDP socket: one receive queue of one interface, with a UMEM of its own.
 //!
 //! Every frame is in one place at any time: free, in the fill ring, with the kernel, in a batch, or
-//! waiting to be sent. [`Queue::in_order`] checks the sum.
+//! waiting to be sent. [`Queue::frames_missing`] checks the sum.
 
 use packet::{Headers, checksum::Sum, ethernet::Mac, frame};
 use std::{io, os::fd::BorrowedFd};
@@ -256,9 +256,10 @@ impl Queue {
         self.socket.statistics().map_or(0, |s| s.rx_dropped + s.rx_ring_full + s.rx_fill_ring_empty_descs)
     }
 
-    /// Whether all frames are accounted for, outside of a batch.
-    pub(crate) fn in_order(&self) -> bool {
-        self.umem.allocatable() + self.filled + self.outstanding + self.pending.len() == self.frames
+    /// Frames that are in no place where they could be, outside of a batch: always zero.
+    pub(crate) fn frames_missing(&self) -> u64 {
+        let found = self.umem.allocatable() + self.filled + self.outstanding + self.pending.len();
+        self.frames.abs_diff(found) as u64
     }
 
     fn socket_fd(&self) -> BorrowedFd<'_> {

@@ -33,12 +33,20 @@ pub enum Gauge {
     Turns,
     /// Packets that the kernel dropped for want of a free frame or ring slot.
     KernelDrops,
+    /// Packet buffers that are lost: always zero, or there is a fault.
+    FramesMissing,
 }
 
 impl Gauge {
     /// All gauges in order.
-    pub const ALL: [Self; 5] =
-        [Self::Transactions, Self::Sessions, Self::TableGeneration, Self::Turns, Self::KernelDrops];
+    pub const ALL: [Self; 6] = [
+        Self::Transactions,
+        Self::Sessions,
+        Self::TableGeneration,
+        Self::Turns,
+        Self::KernelDrops,
+        Self::FramesMissing,
+    ];
 
     /// Name, as shown to people and in metrics.
     pub const fn label(self) -> &'static str {
@@ -48,6 +56,7 @@ impl Gauge {
             Self::TableGeneration => "table_generation",
             Self::Turns => "turns",
             Self::KernelDrops => "kernel_drops",
+            Self::FramesMissing => "frames_missing",
         }
     }
 }

@@ -16,7 +16,7 @@ use control::{
 };
 use dataplane::{
     BackendKind, InterfacePlan, Node, NodePlan, WorkerPlan, XdpMode, clock, pin, privileges,
-    program::{Program, ProgramError},
+    program::{Program, ProgramError, is_embedded},
 };
 use exchange::{
     Exchange,
@@ -273,7 +273,7 @@ fn kernel_indices(config: &Checked, links: &HashMap<String, Link>) -> HashMap<u3
 
 /// What a start needs, for an error message.
 fn privileges_hint(config: &Checked) -> &'static str {
-    if config.afxdp {
+    if config.afxdp && is_embedded() {
         "cannot start (AF_XDP needs root, or CAP_NET_ADMIN, CAP_NET_RAW, CAP_BPF and CAP_PERFMON; backend = \"udp\" needs none of them)"
     } else {
         "cannot start"

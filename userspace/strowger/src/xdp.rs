@@ -64,6 +64,10 @@ fn unload(interface: &str) -> Result<()> {
         let _ = fs::remove_file(directory.join(pin));
     }
     fs::remove_dir(&directory).with_context(|| needs_root(&directory))?;
+    if let Some(parent) = directory.parent() {
+        // Other interfaces may still have theirs.
+        let _ = fs::remove_dir(parent);
+    }
     println!("{interface}: unloaded");
     Ok(())
 }

@@ -78,6 +78,8 @@ pub trait Backend: Io {
     fn register(&mut self, registry: &mio::Registry) -> io::Result<()>;
     /// A registered descriptor is ready.
     fn on_ready(&mut self, token: mio::Token);
+    /// Packet buffers that are lost; always zero.
+    fn frames_missing(&self) -> u64;
     /// Packets that the kernel dropped for want of room.
     fn kernel_drops(&self) -> u64;
 }

@@ -203,6 +203,10 @@ impl Backend for Udp {
         }
     }
 
+    fn frames_missing(&self) -> u64 {
+        0
+    }
+
     fn kernel_drops(&self) -> u64 {
         0
     }

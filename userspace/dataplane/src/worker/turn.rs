@@ -110,6 +110,7 @@ impl Books {
             self.next_latency = now + LATENCY_EVERY;
             board.add_latency(&mut backend.figures().latency);
             board.set(Gauge::KernelDrops, backend.kernel_drops());
+            board.set(Gauge::FramesMissing, backend.frames_missing());
         }
     }
 }
