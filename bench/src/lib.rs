@@ -204,6 +204,13 @@ impl Relay {
     }
 }
 
+impl Relay {
+    /// The frame to send that the latest packet made.
+    pub fn sent(&self) -> &[u8] {
+        &self.out
+    }
+}
+
 impl Default for Relay {
     fn default() -> Self {
         Self::new()
