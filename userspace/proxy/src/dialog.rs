@@ -8,11 +8,12 @@ use crate::{
     forward::{Forward, strip_own_routes},
     report::{Counter, Outbox},
     request::{Essentials, Reject},
+    turn::Turn,
 };
 use media::{SessionId, Side};
 use packet::DropReason;
 use routing::{PeerId, Table};
-use sip::{Message, StartLine, branch::Branch, scan::Uri, transaction::Time};
+use sip::{Message, StartLine, branch::Branch, scan::Uri};
 
 /// Media of a call, by the call's key.
 pub(crate) struct Dialog {
@@ -62,14 +63,15 @@ impl Engine {
         incoming: &Incoming<'_>,
         m: &Message<'_>,
         essentials: &Essentials<'_>,
-        table: &Table,
-        out: &mut dyn Outbox,
+        turn: &mut Turn<'_>,
     ) {
         let sound = m.defect.is_none() && essentials.to_tag.is_some();
-        let Some(Ok((hop, sender))) = sound.then(|| self.dialog_hop(incoming, m, essentials, table)) else {
+        let Some(Ok((hop, sender))) = sound.then(|| self.dialog_hop(incoming, m, essentials, turn.table))
+        else {
             return self.tally.drop(DropReason::SipStrayAck);
         };
-        let (Some(ingress), Some(egress)) = (table.listener(incoming.listener), table.listener(hop.egress))
+        let (Some(ingress), Some(egress)) =
+            (turn.table.listener(incoming.listener), turn.table.listener(hop.egress))
         else {
             return;
         };
@@ -79,39 +81,38 @@ impl Engine {
         let forward =
             Forward { remote: incoming.remote, ingress, egress, branch, record_route: false, call, sender };
         let mut message = core::mem::take(&mut self.buffer);
-        self.write_forwarded(m, &forward, table, &mut message);
-        self.send(out, egress.address, hop.to, &message);
+        self.write_forwarded(m, &forward, turn.table, &mut message);
+        self.send(turn, egress.address, hop.to, &message);
         self.buffer = message;
     }
 
     /// Opens the media of a new call; whether it may go on. Only running out of ports stops it.
     pub(crate) fn open_media(
         &mut self,
-        now: Time,
         context: &Context,
         essentials: &Essentials<'_>,
-        table: &Table,
-        out: &mut dyn Outbox,
+        turn: &mut Turn<'_>,
     ) -> bool {
         let Route::Service(id) = context.route else { return true };
-        let Some(service) = table.service(id).filter(|s| s.anchor_media) else { return true };
+        let Some(service) = turn.table.service(id).filter(|s| s.anchor_media) else { return true };
         // A call that passes this node twice is anchored once.
         if self.dialogs.contains_key(&context.call) {
             return true;
         }
-        let (Some(caller), Some(callee)) = (table.listener(context.ingress), table.listener(service.egress))
+        let (Some(caller), Some(callee)) =
+            (turn.table.listener(context.ingress), turn.table.listener(service.egress))
         else {
             return true;
         };
-        let Some(session) = self.media.open(now, caller.media, callee.media) else { return false };
+        let Some(session) = self.media.open(turn.now, caller.media, callee.media) else { return false };
         for side in [Side::Caller, Side::Callee] {
             if let Some((address, ports)) = self.media.local(session, side) {
-                out.media_ports(true, address, ports);
+                turn.out.media_ports(true, address, ports);
             }
         }
         let caller = self.keys.hash(&[essentials.from_tag.unwrap_or_default()]);
         self.dialogs.insert(context.call, Dialog { session, caller, peer: None, answered: false });
-        self.agenda.add(now + self.config.media_timeout, Due::Dialog(context.call));
+        self.agenda.add(turn.now + self.config.media_timeout, Due::Dialog(context.call));
         true
     }
 
@@ -126,11 +127,11 @@ impl Engine {
     }
 
     /// The call is over: its ports become free.
-    pub(crate) fn close_dialog(&mut self, call: u64, out: &mut dyn Outbox) {
+    pub(crate) fn close_dialog(&mut self, call: u64, turn: &mut Turn<'_>) {
         let Some(dialog) = self.dialogs.remove(&call) else { return };
         for side in [Side::Caller, Side::Callee] {
             if let Some((address, ports)) = self.media.local(dialog.session, side) {
-                out.media_ports(false, address, ports);
+                turn.out.media_ports(false, address, ports);
             }
         }
         self.media.close(dialog.session);
@@ -141,16 +142,16 @@ impl Engine {
     }
 
     /// Looks whether a call's media has fallen silent for good.
-    pub(crate) fn on_dialog_due(&mut self, now: Time, call: u64, out: &mut dyn Outbox) {
+    pub(crate) fn on_dialog_due(&mut self, call: u64, turn: &mut Turn<'_>) {
         let Some(dialog) = self.dialogs.get(&call) else { return };
         let last = self.media.last_packet(dialog.session).unwrap_or_default();
         let silent_at = last + self.config.media_timeout;
         // Before the answer the INVITE transaction decides, and it always ends.
-        if !dialog.answered || silent_at > now {
-            let again = silent_at.max(now + self.config.media_timeout / 8);
+        if !dialog.answered || silent_at > turn.now {
+            let again = silent_at.max(turn.now + self.config.media_timeout / 8);
             return self.agenda.add(again, Due::Dialog(call));
         }
         self.tally.count(Counter::MediaTimeouts);
-        self.close_dialog(call, out);
+        self.close_dialog(call, turn);
     }
 }

@@ -8,6 +8,7 @@ use crate::{
     probe::Probe,
     report::{Counter, Outbox, Tally},
     rng::Rng,
+    turn::Turn,
 };
 use alloc::{boxed::Box, vec::Vec};
 use core::{net::SocketAddr, ops::RangeInclusive, time::Duration};
@@ -136,8 +137,10 @@ impl Engine {
         }
         self.tally.count(Counter::SipReceived);
         match message.start {
-            StartLine::Request { .. } => self.on_request(now, incoming, &message, table, out),
-            StartLine::Response { status } => self.on_response(now, &message, status, table, out),
+            StartLine::Request { .. } => self.on_request(incoming, &message, &mut Turn { now, table, out }),
+            StartLine::Response { status } => {
+                self.on_response(&message, status, &mut Turn { now, table, out })
+            }
         }
         Disposition::Done
     }
@@ -159,11 +162,12 @@ impl Engine {
 
     /// Handles everything that is due.
     pub fn on_timer(&mut self, now: Time, table: &Table, out: &mut dyn Outbox) {
+        let turn = &mut Turn { now, table, out };
         while let Some(due) = self.agenda.pop(now) {
             match due {
-                Due::Context(id, serial) => self.on_context_due(now, id, serial, table, out),
-                Due::Dialog(key) => self.on_dialog_due(now, key, out),
-                Due::Probe(slot, nonce) => self.on_probe_due(slot, nonce, out),
+                Due::Context(id, serial) => self.on_context_due(id, serial, turn),
+                Due::Dialog(key) => self.on_dialog_due(key, turn),
+                Due::Probe(slot, nonce) => self.on_probe_due(slot, nonce, turn),
             }
         }
     }
@@ -192,8 +196,9 @@ impl Engine {
             .filter(|(_, slot)| slot.as_ref().is_some_and(|c| c.waits_for_dead_peer(table)))
             .map(|(id, _)| id)
             .collect();
+        let turn = &mut Turn { now, table, out };
         for id in waiting {
-            self.with_context(now, id, |engine, context| engine.leave_dead_peers(now, context, table, out));
+            self.with_context(now, id, |engine, context| engine.leave_dead_peers(context, turn));
         }
     }
 
@@ -230,15 +235,15 @@ impl Engine {
         self.contexts.try_remove(id);
     }
 
-    fn on_context_due(&mut self, now: Time, id: usize, serial: u32, table: &Table, out: &mut dyn Outbox) {
+    fn on_context_due(&mut self, id: usize, serial: u32, turn: &mut Turn<'_>) {
         let current = self.contexts.get(id).and_then(Option::as_ref).is_some_and(|c| c.serial == serial);
         if current {
-            self.with_context(now, id, |engine, context| engine.context_timers(now, context, table, out));
+            self.with_context(turn.now, id, |engine, context| engine.context_timers(context, turn));
         }
     }
 
-    pub(crate) fn send(&mut self, out: &mut dyn Outbox, from: SocketAddr, to: SocketAddr, message: &[u8]) {
+    pub(crate) fn send(&mut self, turn: &mut Turn<'_>, from: SocketAddr, to: SocketAddr, message: &[u8]) {
         self.tally.count(Counter::SipSent);
-        out.send(from, to, message);
+        turn.out.send(from, to, message);
     }
 }

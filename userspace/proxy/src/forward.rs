@@ -4,6 +4,7 @@ use crate::{
     context::{Attempt, ClientMachine, Context, Hop, Route},
     engine::{ClientSlot, Engine},
     report::Outbox,
+    turn::Turn,
 };
 use alloc::vec::Vec;
 use core::{fmt::Write as _, net::SocketAddr};
@@ -30,18 +31,16 @@ pub(crate) struct Forward<'a> {
 
 impl Engine {
     /// Sends the request to one target as a new client transaction.
-    #[expect(clippy::too_many_arguments, reason = "one attempt's whole surroundings, used once")]
     pub(crate) fn send_attempt(
         &mut self,
-        now: Time,
         context: &mut Context,
         m: &Message<'_>,
         hop: &Hop,
         silent_at: Option<Time>,
-        table: &Table,
-        out: &mut dyn Outbox,
+        turn: &mut Turn<'_>,
     ) {
-        let (Some(ingress), Some(egress)) = (table.listener(context.ingress), table.listener(hop.egress))
+        let (Some(ingress), Some(egress)) =
+            (turn.table.listener(context.ingress), turn.table.listener(hop.egress))
         else {
             return;
         };
@@ -59,13 +58,13 @@ impl Engine {
             sender: context.sender,
         };
         let mut message = Vec::with_capacity(m.bytes.len() + 512);
-        self.write_forwarded(m, &forward, table, &mut message);
-        self.send(out, egress.address, hop.to, &message);
+        self.write_forwarded(m, &forward, turn.table, &mut message);
+        self.send(turn, egress.address, hop.to, &message);
         let timers = self.config.timers;
         let machine = if context.is_invite() {
-            ClientMachine::Invite(InviteClient::new(now, timers))
+            ClientMachine::Invite(InviteClient::new(turn.now, timers))
         } else {
-            ClientMachine::Other(Client::new(now, timers))
+            ClientMachine::Other(Client::new(turn.now, timers))
         };
         context.attempts.push(Attempt {
             machine,

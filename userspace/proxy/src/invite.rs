@@ -8,6 +8,7 @@ use crate::{
     forward,
     report::{Counter, Outbox, Report},
     request::{PEER_DOWN, local_tag},
+    turn::Turn,
 };
 use alloc::vec::Vec;
 use core::time::Duration;
@@ -15,7 +16,7 @@ use routing::{Table, select};
 use sip::{
     Message,
     respond::{self, Response},
-    transaction::{Action, Client, Time},
+    transaction::{Action, Client},
 };
 
 /// Timer C: how long a peer may ring (RFC 3261 16.6 step 11: more than three minutes).
@@ -23,25 +24,18 @@ pub(crate) const TIMER_C: Duration = Duration::from_secs(181);
 
 impl Engine {
     /// Sends the request to the next peer, or answers it when there is none left.
-    pub(crate) fn next_attempt(
-        &mut self,
-        now: Time,
-        context: &mut Context,
-        m: &Message<'_>,
-        table: &Table,
-        out: &mut dyn Outbox,
-    ) {
-        let hop = if context.cancelled || now >= context.budget_until {
+    pub(crate) fn next_attempt(&mut self, context: &mut Context, m: &Message<'_>, turn: &mut Turn<'_>) {
+        let hop = if context.cancelled || turn.now >= context.budget_until {
             None
         } else {
-            self.next_hop(context, table)
+            self.next_hop(context, turn.table)
         };
         match hop {
             Some((hop, timeout)) => {
-                let silent_at = timeout.map(|t| (now + t).min(context.budget_until));
-                self.send_attempt(now, context, m, &hop, silent_at, table, out);
+                let silent_at = timeout.map(|t| (turn.now + t).min(context.budget_until));
+                self.send_attempt(context, m, &hop, silent_at, turn);
             }
-            None => self.exhausted(now, context, m, table, out),
+            None => self.exhausted(context, m, turn),
         }
     }
 
@@ -71,19 +65,12 @@ impl Engine {
     }
 
     /// No peer is left: the upstream gets an answer that starts no retry storm (requirement E4).
-    pub(crate) fn exhausted(
-        &mut self,
-        now: Time,
-        context: &mut Context,
-        m: &Message<'_>,
-        table: &Table,
-        out: &mut dyn Outbox,
-    ) {
+    pub(crate) fn exhausted(&mut self, context: &mut Context, m: &Message<'_>, turn: &mut Turn<'_>) {
         if context.answered || context.attempts.iter().any(Attempt::is_live) {
             return;
         }
         let can_serve = match context.route {
-            Route::Service(id) => table.service(id).is_some_and(|s| table.can_serve(s)),
+            Route::Service(id) => turn.table.service(id).is_some_and(|s| turn.table.can_serve(s)),
             Route::Dialog(_) => true,
         };
         let (status, reason) = match context.failures {
@@ -94,24 +81,18 @@ impl Engine {
         };
         if context.is_new_call() {
             self.tally.count(if context.cancelled { Counter::CallsCancelled } else { Counter::CallsFailed });
-            self.close_dialog(context.call, out);
+            self.close_dialog(context.call, turn);
         }
-        self.respond(now, context, m, status, reason, out);
+        self.respond(context, m, status, reason, turn);
     }
 
     /// Gives up on attempts to peers that are known to be dead now.
-    pub(crate) fn leave_dead_peers(
-        &mut self,
-        now: Time,
-        context: &mut Context,
-        table: &Table,
-        out: &mut dyn Outbox,
-    ) {
+    pub(crate) fn leave_dead_peers(&mut self, context: &mut Context, turn: &mut Turn<'_>) {
         let mut rang = false;
         for i in 0..context.attempts.len() {
-            if context.attempts[i].is_live() && context.attempts[i].is_dead(table) {
+            if context.attempts[i].is_live() && context.attempts[i].is_dead(turn.table) {
                 rang |= context.attempts[i].rang;
-                self.abandon(now, &mut context.attempts[i], out);
+                self.abandon(&mut context.attempts[i], turn);
                 self.count_failure(context, i);
             }
         }
@@ -119,35 +100,29 @@ impl Engine {
         let request = context.request.clone();
         let Ok(m) = Message::parse(&request) else { return };
         match context.route {
-            Route::Service(_) if !rang => self.next_attempt(now, context, &m, table, out),
+            Route::Service(_) if !rang => self.next_attempt(context, &m, turn),
             // A phone rang already: the caller redials, this node does not ring another one.
-            Route::Service(_) => self.exhausted(now, context, &m, table, out),
+            Route::Service(_) => self.exhausted(context, &m, turn),
             Route::Dialog(_) => {
                 self.tally.count(Counter::DialogsLost);
-                self.respond(now, context, &m, 481, PEER_DOWN, out);
-                self.close_dialog(context.call, out);
+                self.respond(context, &m, 481, PEER_DOWN, turn);
+                self.close_dialog(context.call, turn);
             }
         }
     }
 
     /// Everything of a context whose time has come.
-    pub(crate) fn context_timers(
-        &mut self,
-        now: Time,
-        context: &mut Context,
-        table: &Table,
-        out: &mut dyn Outbox,
-    ) {
+    pub(crate) fn context_timers(&mut self, context: &mut Context, turn: &mut Turn<'_>) {
         let resend = match &mut context.server {
-            ServerMachine::Invite(s) => s.on_timer(now) == Action::Resend,
-            ServerMachine::Other(s) => s.on_timer(now) == Action::Resend,
+            ServerMachine::Invite(s) => s.on_timer(turn.now) == Action::Resend,
+            ServerMachine::Other(s) => s.on_timer(turn.now) == Action::Resend,
         };
         if resend {
-            self.send(out, context.local, context.reply_to, &context.last_response);
+            self.send(turn, context.local, context.reply_to, &context.last_response);
         }
         let mut failed = false;
         for i in 0..context.attempts.len() {
-            if self.attempt_timers(now, &mut context.attempts[i], out) {
+            if self.attempt_timers(&mut context.attempts[i], turn) {
                 self.count_failure(context, i);
                 failed = true;
             }
@@ -162,18 +137,18 @@ impl Engine {
             // A non-INVITE's upstream has given up by now and must not get a 408 (RFC 4320 4.2).
             ServerMachine::Other(server) => server.abandon(),
             ServerMachine::Invite(_) if context.attempts.iter().any(|a| a.abandoned && a.rang) => {
-                self.exhausted(now, context, &m, table, out);
+                self.exhausted(context, &m, turn);
             }
-            ServerMachine::Invite(_) => self.next_attempt(now, context, &m, table, out),
+            ServerMachine::Invite(_) => self.next_attempt(context, &m, turn),
         }
     }
 
     /// Timers of one attempt; whether it has just failed.
-    fn attempt_timers(&mut self, now: Time, attempt: &mut Attempt, out: &mut dyn Outbox) -> bool {
+    fn attempt_timers(&mut self, attempt: &mut Attempt, turn: &mut Turn<'_>) -> bool {
         let mut cancel_over = false;
         if let Some((cancel, message)) = &mut attempt.cancel {
-            match cancel.on_timer(now) {
-                Action::Resend => self.send(out, attempt.from, attempt.to, message),
+            match cancel.on_timer(turn.now) {
+                Action::Resend => self.send(turn, attempt.from, attempt.to, message),
                 Action::TimedOut => cancel_over = true,
                 _ => {}
             }
@@ -184,17 +159,17 @@ impl Engine {
                 if cancel_over {
                     client.give_up();
                 }
-                client.on_timer(now)
+                client.on_timer(turn.now)
             }
-            ClientMachine::Other(client) => client.on_timer(now),
+            ClientMachine::Other(client) => client.on_timer(turn.now),
         };
         match action {
             Action::Resend if !attempt.abandoned => {
-                self.send(out, attempt.from, attempt.to, &attempt.message);
+                self.send(turn, attempt.from, attempt.to, &attempt.message);
             }
             Action::TimedOut => {
                 if live {
-                    self.report_silence(attempt, out);
+                    self.report_silence(attempt, turn);
                 }
                 return live;
             }
@@ -203,21 +178,21 @@ impl Engine {
         if live && cancel_over {
             return true;
         }
-        let silent = attempt.silent_at.is_some_and(|at| at <= now) && attempt.is_silent();
-        let rang_out = attempt.timer_c.is_some_and(|at| at <= now);
+        let silent = attempt.silent_at.is_some_and(|at| at <= turn.now) && attempt.is_silent();
+        let rang_out = attempt.timer_c.is_some_and(|at| at <= turn.now);
         if !live || !(silent || rang_out) {
             return false;
         }
         if silent {
-            self.report_silence(attempt, out);
+            self.report_silence(attempt, turn);
         }
-        self.abandon(now, attempt, out);
+        self.abandon(attempt, turn);
         true
     }
 
-    fn report_silence(&mut self, attempt: &Attempt, out: &mut dyn Outbox) {
+    fn report_silence(&mut self, attempt: &Attempt, turn: &mut Turn<'_>) {
         if let Some(peer) = attempt.peer {
-            out.report(Report::CallFailed(peer));
+            turn.out.report(Report::CallFailed(peer));
         }
     }
 
@@ -228,64 +203,63 @@ impl Engine {
     }
 
     /// The call goes elsewhere. The attempt stays, for late responses (requirement E12).
-    pub(crate) fn abandon(&mut self, now: Time, attempt: &mut Attempt, out: &mut dyn Outbox) {
+    pub(crate) fn abandon(&mut self, attempt: &mut Attempt, turn: &mut Turn<'_>) {
         attempt.abandoned = true;
         if let ClientMachine::Invite(client) = &mut attempt.machine {
             client.stop_resending();
             if client.can_cancel() {
-                self.send_cancel(now, attempt, out);
+                self.send_cancel(attempt, turn);
             }
         }
     }
 
     /// The caller cancels (requirement E5): no further attempt; CANCEL goes to whoever has answered
     /// provisionally, and to the others once they do (RFC 3261 9.1).
-    pub(crate) fn cancel(&mut self, now: Time, context: &mut Context, out: &mut dyn Outbox) {
+    pub(crate) fn cancel(&mut self, context: &mut Context, turn: &mut Turn<'_>) {
         if context.answered || context.cancelled || !context.is_invite() {
             return;
         }
         context.cancelled = true;
         for attempt in context.attempts.iter_mut().filter(|a| a.is_live()) {
-            self.cancel_attempt(now, attempt, out);
+            self.cancel_attempt(attempt, turn);
         }
     }
 
     /// Cancels now or, where no provisional response has come yet, later.
-    pub(crate) fn cancel_attempt(&mut self, now: Time, attempt: &mut Attempt, out: &mut dyn Outbox) {
+    pub(crate) fn cancel_attempt(&mut self, attempt: &mut Attempt, turn: &mut Turn<'_>) {
         match &attempt.machine {
-            ClientMachine::Invite(client) if client.can_cancel() => self.send_cancel(now, attempt, out),
+            ClientMachine::Invite(client) if client.can_cancel() => self.send_cancel(attempt, turn),
             ClientMachine::Invite(_) => attempt.cancel_wanted = true,
             ClientMachine::Other(_) => {}
         }
     }
 
-    pub(crate) fn send_cancel(&mut self, now: Time, attempt: &mut Attempt, out: &mut dyn Outbox) {
+    pub(crate) fn send_cancel(&mut self, attempt: &mut Attempt, turn: &mut Turn<'_>) {
         if attempt.cancel.is_some() {
             return;
         }
         let mut message = Vec::new();
         if forward::derive(&attempt.message, b"CANCEL", None, &mut message).is_some() {
-            self.send(out, attempt.from, attempt.to, &message);
-            attempt.cancel = Some((Client::new(now, self.config.timers), message.into_boxed_slice()));
+            self.send(turn, attempt.from, attempt.to, &message);
+            attempt.cancel = Some((Client::new(turn.now, self.config.timers), message.into_boxed_slice()));
         }
     }
 
     /// Answers a request ourselves, with state: the answer is repeated as the transaction demands.
     pub(crate) fn respond(
         &mut self,
-        now: Time,
         context: &mut Context,
         m: &Message<'_>,
         status: u16,
         reason: &str,
-        out: &mut dyn Outbox,
+        turn: &mut Turn<'_>,
     ) {
         let tag = local_tag(context.key);
         let to_tag = if status == 100 { &[][..] } else { &tag };
         let response = Response { status, reason, to_tag, headers: b"" };
         let mut buffer = core::mem::take(&mut self.buffer);
         respond::write(m, context.remote, &response, &mut buffer);
-        self.deliver(now, context, status, &buffer, out);
+        self.deliver(context, status, &buffer, turn);
         self.buffer = buffer;
     }
 
@@ -293,15 +267,14 @@ impl Engine {
     /// whoever answered must be acknowledged or hung up on (RFC 3261 16.7 step 5).
     pub(crate) fn deliver(
         &mut self,
-        now: Time,
         context: &mut Context,
         status: u16,
         message: &[u8],
-        out: &mut dyn Outbox,
+        turn: &mut Turn<'_>,
     ) {
         let allowed = match &mut context.server {
-            ServerMachine::Invite(s) => s.on_send(now, status),
-            ServerMachine::Other(s) => s.on_send(now, status),
+            ServerMachine::Invite(s) => s.on_send(turn.now, status),
+            ServerMachine::Other(s) => s.on_send(turn.now, status),
         };
         if allowed {
             context.answered |= status >= 200;
@@ -310,6 +283,6 @@ impl Engine {
         } else if !(context.is_invite() && (200..300).contains(&status)) {
             return self.tally.drop(packet::DropReason::SipAbsorbed);
         }
-        self.send(out, context.local, context.reply_to, message);
+        self.send(turn, context.local, context.reply_to, message);
     }
 }

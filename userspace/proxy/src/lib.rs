@@ -23,6 +23,7 @@ pub mod report;
 mod request;
 mod response;
 mod rng;
+mod turn;
 
 pub use engine::{Config, Disposition, Engine, Incoming};
 pub use report::{Counter, Outbox, PeerTally, Report, Tally};

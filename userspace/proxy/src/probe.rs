@@ -6,6 +6,7 @@ use crate::{
     engine::{ClientSlot, Engine},
     keys::Keys,
     report::{Outbox, Report},
+    turn::Turn,
 };
 use alloc::vec::Vec;
 use core::{fmt::Write as _, time::Duration};
@@ -42,7 +43,7 @@ impl Engine {
             own = egress.sent_by,
             branch = core::str::from_utf8(&branch.to_bytes()).unwrap_or_default(),
         );
-        self.send(out, egress.address, target.address, &message.0);
+        self.send(&mut Turn { now, table, out }, egress.address, target.address, &message.0);
         self.buffer = message.0;
     }
 
@@ -56,20 +57,20 @@ impl Engine {
         }
     }
 
-    pub(crate) fn on_probe_answer(&mut self, now: Time, slot: u32, status: u16, out: &mut dyn Outbox) {
+    pub(crate) fn on_probe_answer(&mut self, slot: u32, status: u16, turn: &mut Turn<'_>) {
         if status < 200 {
             return;
         }
         if let Some(ClientSlot::Probe(probe)) = self.clients.try_remove(slot as usize) {
-            let answer = Some((status, now.saturating_sub(probe.sent_at)));
-            out.report(Report::Probe { peer: probe.peer, answer });
+            let answer = Some((status, turn.now.saturating_sub(probe.sent_at)));
+            turn.out.report(Report::Probe { peer: probe.peer, answer });
         }
     }
 
-    pub(crate) fn on_probe_due(&mut self, slot: u32, nonce: u32, out: &mut dyn Outbox) {
+    pub(crate) fn on_probe_due(&mut self, slot: u32, nonce: u32, turn: &mut Turn<'_>) {
         match self.clients.get(slot as usize) {
             Some(ClientSlot::Probe(probe)) if probe.nonce == nonce => {
-                out.report(Report::Probe { peer: probe.peer, answer: None });
+                turn.out.report(Report::Probe { peer: probe.peer, answer: None });
                 self.clients.remove(slot as usize);
             }
             _ => {}

@@ -4,6 +4,7 @@ use crate::{
     context::{Context, Failures, Route, ServerMachine},
     engine::{Engine, Incoming},
     report::{Counter, Outbox},
+    turn::Turn,
 };
 use alloc::{boxed::Box, vec::Vec};
 use arrayvec::ArrayVec;
@@ -16,7 +17,7 @@ use sip::{
     message::Defect,
     respond::{self, Response},
     scan::{CSeq, NameAddr, Scheme, Uri, Via},
-    transaction::{Action, InviteServer, Server, Time},
+    transaction::{Action, InviteServer, Server},
 };
 
 /// Reason phrase of the 481 that ends a dialog with a dead peer.
@@ -48,23 +49,16 @@ impl Reject {
 }
 
 impl Engine {
-    pub(crate) fn on_request(
-        &mut self,
-        now: Time,
-        incoming: &Incoming<'_>,
-        m: &Message<'_>,
-        table: &Table,
-        out: &mut dyn Outbox,
-    ) {
+    pub(crate) fn on_request(&mut self, incoming: &Incoming<'_>, m: &Message<'_>, turn: &mut Turn<'_>) {
         let Some(essentials) = self.essentials(m) else {
             return self.tally.drop(DropReason::SipUnanswerable);
         };
         let known = self.by_key.get(&essentials.key).copied();
         match (essentials.method, known) {
-            (Method::Ack, known) => self.on_ack(now, incoming, m, &essentials, known, table, out),
-            (Method::Cancel, known) => self.on_cancel(now, incoming, m, &essentials, known, out),
-            (_, Some(id)) => self.on_retransmission(id, out),
-            (_, None) => self.on_new_request(now, incoming, m, &essentials, table, out),
+            (Method::Ack, known) => self.on_ack(incoming, m, &essentials, known, turn),
+            (Method::Cancel, known) => self.on_cancel(incoming, m, &essentials, known, turn),
+            (_, Some(id)) => self.on_retransmission(id, turn),
+            (_, None) => self.on_new_request(incoming, m, &essentials, turn),
         }
     }
 
@@ -79,64 +73,59 @@ impl Engine {
         Some(Essentials { method, via, from_tag: from.tag(), to_tag: to.tag(), call_id, key })
     }
 
-    fn on_retransmission(&mut self, id: usize, out: &mut dyn Outbox) {
+    fn on_retransmission(&mut self, id: usize, turn: &mut Turn<'_>) {
         self.tally.drop(DropReason::SipRetransmission);
         let Some(context) = self.contexts.get(id).and_then(Option::as_ref) else { return };
         if context.on_retransmission() == Action::Resend && !context.last_response.is_empty() {
-            out.send(context.local, context.reply_to, &context.last_response);
+            turn.out.send(context.local, context.reply_to, &context.last_response);
             self.tally.count(Counter::SipSent);
         }
     }
 
-    #[expect(clippy::too_many_arguments, reason = "one ACK's whole surroundings, used once")]
     fn on_ack(
         &mut self,
-        now: Time,
         incoming: &Incoming<'_>,
         m: &Message<'_>,
         essentials: &Essentials<'_>,
         known: Option<usize>,
-        table: &Table,
-        out: &mut dyn Outbox,
+        turn: &mut Turn<'_>,
     ) {
         let mut absorbed = false;
         if let Some(id) = known {
-            self.with_context(now, id, |_, context| {
+            self.with_context(turn.now, id, |_, context| {
                 if let ServerMachine::Invite(server) = &mut context.server {
-                    absorbed = server.on_ack(now);
+                    absorbed = server.on_ack(turn.now);
                 }
             });
         }
         // The ACK of an answer that this node gave without keeping state carries the tag it gave.
         let ours = essentials.to_tag == Some(&local_tag(essentials.key)[..]);
         if !absorbed && !ours {
-            self.forward_ack(incoming, m, essentials, table, out);
+            self.forward_ack(incoming, m, essentials, turn);
         }
     }
 
     fn on_new_request(
         &mut self,
-        now: Time,
         incoming: &Incoming<'_>,
         m: &Message<'_>,
         essentials: &Essentials<'_>,
-        table: &Table,
-        out: &mut dyn Outbox,
+        turn: &mut Turn<'_>,
     ) {
         // Answered whatever its Max-Forwards: it need not be forwarded (RFC 3261 16.3 step 3).
-        if essentials.method == Method::Options && is_for_this_node(m, table) {
-            return self.answer(incoming, m, essentials, &own_options(incoming, table), out);
+        if essentials.method == Method::Options && is_for_this_node(m, turn.table) {
+            return self.answer(incoming, m, essentials, &own_options(incoming, turn.table), turn);
         }
-        let routed = validate(m).and_then(|()| self.decide(incoming, m, essentials, table));
+        let routed = validate(m).and_then(|()| self.decide(incoming, m, essentials, turn.table));
         match routed {
-            Ok((route, sender)) => self.start(now, incoming, m, essentials, (route, sender), table, out),
+            Ok((route, sender)) => self.start(incoming, m, essentials, (route, sender), turn),
             Err(reject) => {
                 self.tally.count(Counter::RequestsRejected);
                 if reject.ends_dialog {
                     self.tally.count(Counter::DialogsLost);
-                    self.close_dialog(self.keys.call(essentials.call_id), out);
+                    self.close_dialog(self.keys.call(essentials.call_id), turn);
                 }
-                self.answer(incoming, m, essentials, &reject, out);
+                self.answer(incoming, m, essentials, &reject, turn);
             }
         }
     }
@@ -170,26 +159,25 @@ impl Engine {
     }
 
     /// Creates the context and makes the first attempt.
-    #[expect(clippy::too_many_arguments, reason = "one request's whole surroundings, used once")]
     fn start(
         &mut self,
-        now: Time,
         incoming: &Incoming<'_>,
         m: &Message<'_>,
         essentials: &Essentials<'_>,
         (route, sender): (Route, Side),
-        table: &Table,
-        out: &mut dyn Outbox,
+        turn: &mut Turn<'_>,
     ) {
         if self.contexts.len() >= self.config.max_transactions {
             self.tally.count(Counter::RequestsRejected);
-            return self.answer(incoming, m, essentials, &Reject::new(503, "Too Many Transactions"), out);
+            return self.answer(incoming, m, essentials, &Reject::new(503, "Too Many Transactions"), turn);
         }
         let is_invite = essentials.method == Method::Invite;
         let timers = self.config.timers;
         self.serial = self.serial.wrapping_add(1);
         let budget = match route {
-            Route::Service(id) => table.service(id).map_or(core::time::Duration::ZERO, |s| s.call_budget),
+            Route::Service(id) => {
+                turn.table.service(id).map_or(core::time::Duration::ZERO, |s| s.call_budget)
+            }
             Route::Dialog(_) => timers.timeout(),
         };
         let mut context = Context {
@@ -214,20 +202,20 @@ impl Engine {
             attempts: Vec::new(),
             tried: ArrayVec::new(),
             failures: Failures::default(),
-            budget_until: now + budget,
+            budget_until: turn.now + budget,
             cancelled: false,
             answered: false,
             queued: None,
         };
         if is_invite {
-            self.respond(now, &mut context, m, 100, "Trying", out);
+            self.respond(&mut context, m, 100, "Trying", turn);
         }
         if context.is_new_call() {
             self.tally.count(Counter::Calls);
-            if !self.open_media(now, &context, essentials, table, out) {
+            if !self.open_media(&context, essentials, turn) {
                 self.tally.count(Counter::MediaExhausted);
                 self.tally.count(Counter::CallsFailed);
-                self.respond(now, &mut context, m, 503, "No Media Port Free", out);
+                self.respond(&mut context, m, 503, "No Media Port Free", turn);
             }
         }
         let entry = self.contexts.vacant_entry();
@@ -235,9 +223,9 @@ impl Engine {
         context.id = id;
         entry.insert(Some(Box::new(context)));
         self.by_key.insert(essentials.key, id);
-        self.with_context(now, id, |engine, context| {
+        self.with_context(turn.now, id, |engine, context| {
             if !context.answered {
-                engine.next_attempt(now, context, m, table, out);
+                engine.next_attempt(context, m, turn);
             }
         });
     }
@@ -249,31 +237,30 @@ impl Engine {
         m: &Message<'_>,
         essentials: &Essentials<'_>,
         reject: &Reject,
-        out: &mut dyn Outbox,
+        turn: &mut Turn<'_>,
     ) {
         let tag = local_tag(essentials.key);
         let response =
             Response { status: reject.status, reason: reject.reason, to_tag: &tag, headers: &reject.headers };
         let mut buffer = core::mem::take(&mut self.buffer);
         respond::write(m, incoming.remote, &response, &mut buffer);
-        self.send(out, incoming.local, respond::reply_address(&essentials.via, incoming.remote), &buffer);
+        self.send(turn, incoming.local, respond::reply_address(&essentials.via, incoming.remote), &buffer);
         self.buffer = buffer;
     }
 
     fn on_cancel(
         &mut self,
-        now: Time,
         incoming: &Incoming<'_>,
         m: &Message<'_>,
         essentials: &Essentials<'_>,
         known: Option<usize>,
-        out: &mut dyn Outbox,
+        turn: &mut Turn<'_>,
     ) {
         let Some(id) = known else {
-            return self.answer(incoming, m, essentials, &Reject::new(481, "Call Does Not Exist"), out);
+            return self.answer(incoming, m, essentials, &Reject::new(481, "Call Does Not Exist"), turn);
         };
-        self.answer(incoming, m, essentials, &Reject::new(200, "OK"), out);
-        self.with_context(now, id, |engine, context| engine.cancel(now, context, out));
+        self.answer(incoming, m, essentials, &Reject::new(200, "OK"), turn);
+        self.with_context(turn.now, id, |engine, context| engine.cancel(context, turn));
     }
 }
 
