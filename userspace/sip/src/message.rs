@@ -377,8 +377,18 @@ fn start_line(bytes: &[u8], line: Span) -> Option<StartLine> {
 
 /// A character of `token` (RFC 3261 25.1).
 pub fn is_token(b: u8) -> bool {
-    b.is_ascii_alphanumeric()
-        || matches!(b, b'-' | b'.' | b'!' | b'%' | b'*' | b'_' | b'+' | b'`' | b'\'' | b'~')
+    const TOKEN: [bool; 256] = {
+        let mut table = [false; 256];
+        let mut b = 0;
+        while b < 256 {
+            let c = b as u8;
+            table[b] = c.is_ascii_alphanumeric()
+                || matches!(c, b'-' | b'.' | b'!' | b'%' | b'*' | b'_' | b'+' | b'`' | b'\'' | b'~');
+            b += 1;
+        }
+        table
+    };
+    TOKEN[usize::from(b)]
 }
 
 #[cfg(test)]

@@ -47,18 +47,31 @@ impl<'a> Via<'a> {
         let sent_by = &after[space..];
         let end = memchr::memchr(b';', sent_by).unwrap_or(sent_by.len());
         let (host, port) = super::uri::split_host_port(&sent_by[..end])?;
-        let params = Params::new(&sent_by[end..]);
-        Some(Self {
+        let mut parsed = Self {
             transport,
             host,
             port,
-            branch: params.get(b"branch").flatten().filter(|b| !b.is_empty()),
-            rport: params.get(b"rport"),
-            received: params.get(b"received").flatten(),
+            branch: None,
+            rport: None,
+            received: None,
             len: text.len(),
             more: comma.is_some(),
-            malformed: params.clone().any(|(name, _)| name.is_empty()),
-        })
+            malformed: false,
+        };
+        Params::new(&sent_by[end..]).for_each(|(name, value)| parsed.param(name, value));
+        Some(parsed)
+    }
+
+    /// Takes one parameter; the first of a name counts.
+    fn param(&mut self, name: &'a [u8], value: Option<&'a [u8]>) {
+        match name {
+            n if n.eq_ignore_ascii_case(b"branch") => {
+                self.branch = self.branch.or(value.filter(|b| !b.is_empty()))
+            }
+            n if n.eq_ignore_ascii_case(b"rport") => self.rport = self.rport.or(Some(value)),
+            n if n.eq_ignore_ascii_case(b"received") => self.received = self.received.or(value),
+            n => self.malformed |= n.is_empty(),
+        }
     }
 }
 
