@@ -2,7 +2,10 @@
 
 use crate::{ebpf, say};
 use anyhow::{Result, bail};
-use std::{path::Path, process::Command};
+use std::{
+    path::Path,
+    process::{Command, Stdio},
+};
 
 /// A Debian package, a file that shows it is there, and why it is needed.
 struct Package {
@@ -37,22 +40,33 @@ const LINKER: &[Package] = &[
 
 const BPF_LINKER: &str = "0.13.0";
 
+/// Components of the Rust toolchain that the tests run; rustup's minimal profile leaves them out.
+const COMPONENTS: [&str; 2] = ["clippy", "rustfmt"];
+
 /// Installs what is missing, or only reports it.
 pub(crate) fn setup(check_only: bool) -> Result<()> {
     let missing = missing();
     let linker = !ebpf::has_linker();
+    let components: Vec<_> = COMPONENTS.into_iter().filter(|c| !has_component(c)).collect();
+    for component in &components {
+        println!("  missing: Rust component {component} (checks the sources in the tests)");
+    }
     for package in &missing {
         println!("  missing: Debian package {} ({})", package.name, package.why);
     }
     if linker {
         println!("  missing: bpf-linker {BPF_LINKER} (links the XDP program; from crates.io)");
     }
-    if missing.is_empty() && !linker {
+    if missing.is_empty() && !linker && components.is_empty() {
         println!("setup: nothing is missing");
         return Ok(());
     }
     if check_only {
         bail!("something is missing: `cargo xtask setup` installs it");
+    }
+    if !components.is_empty() {
+        let mut rustup = Command::new("rustup");
+        say::must("adding Rust components", rustup.args(["component", "add"]).args(&components))?;
     }
     if !missing.is_empty() {
         install(&missing)?;
@@ -73,6 +87,13 @@ pub(crate) fn setup(check_only: bool) -> Result<()> {
         say::must("building bpf-linker (a minute or two)", &mut cargo)?;
     }
     Ok(())
+}
+
+fn has_component(name: &str) -> bool {
+    let verb = if name == "rustfmt" { "fmt" } else { name };
+    let status =
+        Command::new("cargo").args([verb, "--version"]).stdout(Stdio::null()).stderr(Stdio::null()).status();
+    status.is_ok_and(|s| s.success())
 }
 
 fn missing() -> Vec<&'static Package> {
