@@ -65,6 +65,8 @@ pub(crate) struct Attempt {
     pub(crate) abandoned: bool,
     /// A response above 100 came: ringing, from here on the call stays with this peer.
     pub(crate) rang: bool,
+    /// The peer was known to be dead already when it was tried: only its own silence fails it.
+    pub(crate) last_resort: bool,
     /// CANCEL is to be sent once allowed.
     pub(crate) cancel_wanted: bool,
     /// The CANCEL's own transaction and message.
@@ -84,9 +86,9 @@ impl Attempt {
         judged.chain(self.machine.next_deadline()).chain(cancel).min()
     }
 
-    /// Whether the table calls its peer dead.
-    pub(crate) fn is_dead(&self, table: &Table) -> bool {
-        self.peer.and_then(|id| table.peer(id)).is_some_and(|p| p.state == PeerState::Unhealthy)
+    /// Whether the table calls its peer dead that was not so when it was tried.
+    pub(crate) fn has_died(&self, table: &Table) -> bool {
+        !self.last_resort && is_dead(self.peer, table)
     }
 
     pub(crate) fn is_over(&self) -> bool {
@@ -101,6 +103,11 @@ impl Attempt {
             ClientMachine::Other(c) => c.state() == sip::transaction::ClientState::Trying,
         }
     }
+}
+
+/// Whether the table calls a peer dead.
+pub(crate) fn is_dead(peer: Option<PeerId>, table: &Table) -> bool {
+    peer.and_then(|id| table.peer(id)).is_some_and(|p| p.state == PeerState::Unhealthy)
 }
 
 /// Where the request goes.
@@ -189,7 +196,7 @@ impl Context {
 
     /// Whether an attempt waits for a peer that the table calls dead.
     pub(crate) fn waits_for_dead_peer(&self, table: &Table) -> bool {
-        !self.answered && self.attempts.iter().any(|a| a.is_live() && a.is_dead(table))
+        !self.answered && self.attempts.iter().any(|a| a.is_live() && a.has_died(table))
     }
 
     /// What a retransmitted request calls for.

@@ -6,7 +6,7 @@ use crate::{
     context::{Context, Hop, Route},
     engine::{Engine, Incoming},
     forward::{Forward, strip_own_routes},
-    report::{Counter, Outbox},
+    report::Counter,
     request::{Essentials, Reject},
     turn::Turn,
 };

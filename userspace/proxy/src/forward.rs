@@ -1,9 +1,8 @@
 //! Messages that leave: a forwarded request (RFC 3261 16.6), and the ACK and CANCEL made from it.
 
 use crate::{
-    context::{Attempt, ClientMachine, Context, Hop, Route},
+    context::{Attempt, ClientMachine, Context, Hop, Route, is_dead},
     engine::{ClientSlot, Engine},
-    report::Outbox,
     turn::Turn,
 };
 use alloc::vec::Vec;
@@ -77,6 +76,7 @@ impl Engine {
             timer_c: None,
             abandoned: false,
             rang: false,
+            last_resort: is_dead(hop.peer, turn.table),
             cancel_wanted: false,
             cancel: None,
         });

@@ -6,7 +6,7 @@ use crate::{
     context::{Attempt, ClientMachine, Context, Hop, Route, ServerMachine},
     engine::Engine,
     forward,
-    report::{Counter, Outbox, Report},
+    report::{Counter, Report},
     request::{PEER_DOWN, local_tag},
     turn::Turn,
 };
@@ -90,7 +90,7 @@ impl Engine {
     pub(crate) fn leave_dead_peers(&mut self, context: &mut Context, turn: &mut Turn<'_>) {
         let mut rang = false;
         for i in 0..context.attempts.len() {
-            if context.attempts[i].is_live() && context.attempts[i].is_dead(turn.table) {
+            if context.attempts[i].is_live() && context.attempts[i].has_died(turn.table) {
                 rang |= context.attempts[i].rang;
                 self.abandon(&mut context.attempts[i], turn);
                 self.count_failure(context, i);

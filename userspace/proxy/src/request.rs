@@ -1,9 +1,9 @@
 //! A request arrives: is it sound, is it new, and where does it go (RFC 3261 16.3 to 16.5)?
 
 use crate::{
-    context::{Context, Failures, Route, ServerMachine},
+    context::{Context, Failures, Route, ServerMachine, is_dead},
     engine::{Engine, Incoming},
-    report::{Counter, Outbox},
+    report::Counter,
     turn::Turn,
 };
 use alloc::{boxed::Box, vec::Vec};
@@ -140,11 +140,7 @@ impl Engine {
     ) -> Result<(Route, Side), Reject> {
         if essentials.to_tag.is_some() {
             let (hop, sender) = self.dialog_hop(incoming, m, essentials, table)?;
-            let dead = hop
-                .peer
-                .and_then(|id| table.peer(id))
-                .is_some_and(|p| p.state == routing::PeerState::Unhealthy);
-            if dead {
+            if is_dead(hop.peer, table) {
                 return Err(Reject { ends_dialog: true, ..Reject::new(481, PEER_DOWN) });
             }
             return Ok((Route::Dialog(hop), sender));

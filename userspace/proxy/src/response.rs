@@ -5,7 +5,7 @@ use crate::{
     engine::{ClientSlot, Engine},
     forward,
     invite::TIMER_C,
-    report::{Counter, Outbox, Report},
+    report::{Counter, Report},
     turn::Turn,
 };
 use alloc::vec::Vec;

@@ -258,6 +258,15 @@ fn calls_waiting_for_a_peer_move_on_the_moment_it_is_known_to_be_dead() {
 }
 
 #[test]
+fn a_last_resort_is_given_its_time_whatever_else_changes() {
+    let mut w = World::new();
+    (0..4).for_each(|n| drop(w.set_state(n, PeerState::Unhealthy)));
+    let first = invite(&mut w, "c");
+    assert_sent(&w.set_state(3, PeerState::Unhealthy), &[]);
+    assert_sent(&w.peer_sends(0, &respond(&first, 200)), &[("200", "caller")]);
+}
+
+#[test]
 fn requests_in_a_dialog_with_a_dead_peer_get_an_answer_at_once() {
     let mut w = World::new();
     answered(&mut w, "c");

@@ -66,7 +66,7 @@ impl<'a> Via<'a> {
     fn param(&mut self, name: &'a [u8], value: Option<&'a [u8]>) {
         match name {
             n if n.eq_ignore_ascii_case(b"branch") => {
-                self.branch = self.branch.or(value.filter(|b| !b.is_empty()))
+                self.branch = self.branch.or(value.filter(|b| !b.is_empty()));
             }
             n if n.eq_ignore_ascii_case(b"rport") => self.rport = self.rport.or(Some(value)),
             n if n.eq_ignore_ascii_case(b"received") => self.received = self.received.or(value),
