@@ -154,3 +154,17 @@ fn a_dying_region_loses_no_new_call_and_is_used_again_when_it_is_back() -> Resul
     node(&lab).check_invariants()?;
     Ok(())
 }
+
+#[test]
+fn a_restart_under_load_is_followed_by_calls_as_before() -> Result<()> {
+    let mut lab = healthy()?;
+    let mut caller = lab.start_caller(sipp::CALL, 5070, &["-r", "20", "-m", "200", "-d", "300"])?;
+    std::thread::sleep(Duration::from_secs(3));
+    lab.node.as_mut().expect("a node").stop()?;
+    lab.start_node(two_regions::CONFIG)?;
+    let calls = caller.wait(Duration::from_secs(60))?;
+    // Only calls whose INVITE was with the old process at its end may suffer.
+    ensure!(calls.placed == 200 && calls.failed <= 2, "{calls:?} {}", caller.errors());
+    ensure!(node(&lab).counter("calls_answered") > 100, "the new process took over");
+    Ok(())
+}
