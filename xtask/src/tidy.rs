@@ -54,10 +54,26 @@ pub(crate) fn tidy() -> Result<()> {
             }
         }
     }
+    faults.extend(unknown_tests(&root)?);
     if !faults.is_empty() {
         bail!("{}", faults.join("\n"));
     }
     Ok(())
+}
+
+/// Tests that docs/architecture.md names but no source has. Their names are told by their length.
+fn unknown_tests(root: &Path) -> Result<Vec<String>> {
+    let text = fs::read_to_string(root.join("docs/architecture.md"))?;
+    let is_test = |word: &&str| {
+        word.matches('_').count() >= 4 && word.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')
+    };
+    let named: Vec<_> = text.split('`').filter(is_test).collect();
+    let mut known = String::new();
+    for file in sources(root)? {
+        known += &fs::read_to_string(&file)?;
+    }
+    let missing = named.iter().filter(|name| !known.contains(&format!("fn {name}(")));
+    Ok(missing.map(|name| format!("docs/architecture.md: there is no test {name}")).collect())
 }
 
 /// All Rust files of the project.
