@@ -62,8 +62,8 @@ fn instructions(report: &str) -> Vec<(String, String)> {
         if let Some(count) = text.strip_prefix("Instructions:") {
             found.push((name.clone(), count.trim().split('|').next().unwrap_or_default().to_owned()));
         } else if text.contains("::") {
-            let words: Vec<_> = text.split(' ').take(2).collect();
-            name = words.join(" ").replace("instructions::stages::", "");
+            let text = text.split(":(").next().unwrap_or_default();
+            name = text.replace("instructions::stages::", "");
         }
     }
     found

@@ -8,7 +8,9 @@ use exchange::{
     neighbours::{NextHop, NextHops},
 };
 use futures_util::{StreamExt, TryStreamExt, stream::BoxStream};
+use netlink_packet_core::NetlinkPayload;
 use netlink_packet_route::{
+    RouteNetlinkMessage,
     neighbour::{NeighbourAddress, NeighbourAttribute, NeighbourFlags, NeighbourState},
     route::{RouteAddress, RouteAttribute},
 };
@@ -28,12 +30,32 @@ const MAX_WANTED: usize = 65_536;
 /// Keeps the workers' next hops up to date.
 pub struct NextHopKeeper {
     handle: Handle,
-    changes: BoxStream<'static, ()>,
+    changes: BoxStream<'static, Change>,
     task: JoinHandle<()>,
     /// Index in the configuration by the kernel's interface index.
     interfaces: HashMap<u32, u8>,
     wanted: HashSet<IpAddr>,
+    /// Routes looked up since the kernel's routes last changed.
+    routes: HashMap<IpAddr, Option<Via>>,
     exchange: Arc<Exchange>,
+}
+
+/// What changed in the kernel's tables.
+enum Change {
+    /// Neighbours: routes stay as they are.
+    Neighbours,
+    /// Routes or links.
+    Routes,
+}
+
+impl Change {
+    fn of(message: &NetlinkPayload<RouteNetlinkMessage>) -> Self {
+        use RouteNetlinkMessage::{DelNeighbour, NewNeighbour};
+        match message {
+            NetlinkPayload::InnerMessage(NewNeighbour(_) | DelNeighbour(_)) => Self::Neighbours,
+            _ => Self::Routes,
+        }
+    }
 }
 
 /// Where a route leads: interface index and the address to resolve there.
@@ -55,10 +77,11 @@ impl NextHopKeeper {
         let (connection, handle, messages) = rtnetlink::new_multicast_connection(&groups)?;
         Ok(Self {
             handle,
-            changes: messages.map(|_| ()).boxed(),
+            changes: messages.map(|(message, _)| Change::of(&message.payload)).boxed(),
             task: tokio::spawn(connection),
             interfaces,
             wanted: HashSet::new(),
+            routes: HashMap::new(),
             exchange,
         })
     }
@@ -70,9 +93,11 @@ impl NextHopKeeper {
 
     /// Waits until the kernel's tables change.
     pub async fn changed(&mut self) {
-        if self.changes.next().await.is_none() {
+        match self.changes.next().await {
+            Some(Change::Neighbours) => {}
+            Some(Change::Routes) => self.routes.clear(),
             // The connection is gone; the periodic refresh goes on.
-            std::future::pending::<()>().await;
+            None => std::future::pending::<()>().await,
         }
     }
 
@@ -85,9 +110,10 @@ impl NextHopKeeper {
             return Ok(());
         }
         let neighbours = self.neighbours().await?;
+        self.look_up_routes().await;
         let mut hops = NextHops::default();
         for address in &self.wanted {
-            let Some((index, via)) = self.route(*address).await else { continue };
+            let Some((index, via)) = self.routes.get(address).copied().flatten() else { continue };
             let Some(interface) = self.interfaces.get(&index) else { continue };
             if let Some(mac) = neighbours.get(&(index, via)) {
                 hops.0.insert(*address, NextHop { interface: *interface, mac: *mac });
@@ -101,14 +127,22 @@ impl NextHopKeeper {
 
     /// Makes the kernel confirm the neighbours in use: traffic past the kernel does not do so, and a
     /// gateway that moved to another MAC address would go unnoticed.
-    pub async fn confirm(&self) {
-        for address in &self.wanted {
-            let Some((index, via)) = self.route(*address).await else { continue };
-            if self.interfaces.contains_key(&index) {
-                let request = self.handle.neighbours().add(index, via).state(NeighbourState::None);
-                // An error only means that this one stays as it is.
-                let _ = request.flags(NeighbourFlags::Use).replace().execute().await;
-            }
+    pub async fn confirm(&mut self) {
+        self.look_up_routes().await;
+        // Many addresses lie behind few gateways.
+        let used: HashSet<Via> = self.routes.values().flatten().copied().collect();
+        for (index, via) in used.into_iter().filter(|(index, _)| self.interfaces.contains_key(index)) {
+            let request = self.handle.neighbours().add(index, via).state(NeighbourState::None);
+            // An error only means that this one stays as it is.
+            let _ = request.flags(NeighbourFlags::Use).replace().execute().await;
+        }
+    }
+
+    async fn look_up_routes(&mut self) {
+        let unknown: Vec<_> = self.wanted.iter().filter(|a| !self.routes.contains_key(*a)).copied().collect();
+        for address in unknown {
+            let route = self.route(address).await;
+            self.routes.insert(address, route);
         }
     }
 
