@@ -45,7 +45,7 @@ const SUITES: &[Suite] = &[
     ),
     suite(
         "paths",
-        "workers, IPv6, VLAN, fragments, kernel sockets, crashes",
+        "workers, IPv6, fragments, kernel sockets, crashes, floods",
         &["test", "--package", "lab", "--test", "paths", "--", "--test-threads=1"],
     ),
 ];
