@@ -180,14 +180,6 @@ impl Program {
         Ok(TestRun { action: run.return_value, tag, frame: out.get(start..end).unwrap_or_default().to_vec() })
     }
 
-    /// Kernel's id of the program.
-    ///
-    /// # Errors
-    /// The program is not loaded.
-    pub fn id(&mut self) -> Result<u32, ProgramError> {
-        Ok(xdp_program(&mut self.ebpf)?.info().map_err(load_error)?.id())
-    }
-
     /// Keeps the attachment and the counters alive beyond this process, below a directory of bpffs.
     ///
     /// # Errors

@@ -115,8 +115,8 @@ impl WorkerBoard {
         true
     }
 
-    /// Adds this worker's figures to a sum.
-    pub fn add_to(&self, sum: &mut Tally, latency: &mut Histogram<u64>) {
+    /// Adds what this worker counted to a sum.
+    pub fn add_to(&self, sum: &mut Tally) {
         let load = |from: &AtomicU64| from.load(Ordering::Relaxed);
         sum.counters.iter_mut().zip(&self.counters).for_each(|(to, from)| *to += load(from));
         sum.drops.iter_mut().zip(&self.drops).for_each(|(to, from)| *to += load(from));
@@ -127,6 +127,10 @@ impl WorkerBoard {
             to.failed += load(&from[2]);
             to.active += load(&from[3]);
         }
+    }
+
+    /// Adds the times this worker measured to a sum.
+    pub fn add_latency_to(&self, latency: &mut Histogram<u64>) {
         if let Ok(own) = self.latency.lock() {
             let _ = latency.add(&*own);
         }

@@ -50,10 +50,6 @@ drop_reasons! {
     SipRetransmission, "sip_retransmission";
     /// A response forbidden to forward (late non-INVITE, or a second final one).
     SipAbsorbed, "sip_absorbed";
-    /// A message that grew beyond the largest buffer.
-    SipTooLarge, "sip_too_large";
-    /// No transaction can be stored: the table is full.
-    SipTableFull, "sip_table_full";
     /// A media port without session.
     MediaNoSession, "media_no_session";
     /// Media from an address other than the learned or signalled one.

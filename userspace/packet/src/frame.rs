@@ -6,8 +6,6 @@ use core::{
     ops::Range,
 };
 
-/// Most bytes of headers before the payload: Ethernet, VLAN, IPv6, UDP.
-pub const MAX_HEADERS: usize = ethernet::LEN + ethernet::VLAN_LEN + ipv6::LEN + udp::LEN;
 /// TTL or hop limit of packets that this node makes.
 pub const TTL: u8 = 64;
 

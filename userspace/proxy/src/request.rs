@@ -75,11 +75,11 @@ impl Engine {
 
     fn on_retransmission(&mut self, id: usize, turn: &mut Turn<'_>) {
         self.tally.drop(DropReason::SipRetransmission);
-        let Some(context) = self.contexts.get(id).and_then(Option::as_ref) else { return };
-        if context.on_retransmission() == Action::Resend && !context.last_response.is_empty() {
-            turn.out.send(context.local, context.reply_to, &context.last_response);
-            self.tally.count(Counter::SipSent);
-        }
+        self.with_context(turn.now, id, |engine, context| {
+            if context.on_retransmission() == Action::Resend && !context.last_response.is_empty() {
+                engine.send(turn, context.local, context.reply_to, &context.last_response);
+            }
+        });
     }
 
     fn on_ack(

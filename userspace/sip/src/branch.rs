@@ -3,8 +3,6 @@
 //! A branch names the worker and the slot of the client transaction, so that a response finds both
 //! without a search, and holds a random nonce, so that nobody can guess it.
 
-use alloc::vec::Vec;
-
 const PREFIX: &[u8] = b"z9hG4bK-sw";
 /// Length of a branch that this node writes.
 pub const LEN: usize = PREFIX.len() + 2 + 8 + 8;
@@ -49,13 +47,6 @@ impl Branch {
 /// Whether a branch follows RFC 3261 (begins with the magic cookie and has more behind it).
 pub fn is_rfc3261(branch: &[u8]) -> bool {
     branch.len() > 7 && branch[..7].eq_ignore_ascii_case(b"z9hG4bK")
-}
-
-/// Appends a number as eight lower-case hexadecimal digits.
-pub fn push_hex(out: &mut Vec<u8>, n: u32) {
-    let mut digits = [0; 8];
-    write_hex(&mut digits, n);
-    out.extend_from_slice(&digits);
 }
 
 /// Writes the low digits of a number in lower-case hexadecimal.

@@ -89,11 +89,6 @@ impl ViaMarks {
         }
     }
 
-    /// Nothing to add.
-    pub fn is_empty(&self) -> bool {
-        self.received.is_none() && self.rport.is_none()
-    }
-
     /// Edits them into a message: the value of `rport`, and `received` behind the last parameter.
     /// `value` is where the Via's text starts in the message.
     pub fn edit(&self, text: &[u8], value: usize, edits: &mut Edits) {

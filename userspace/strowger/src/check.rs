@@ -10,7 +10,7 @@ pub(crate) fn check(file: &Path) -> Result<()> {
     for warning in &config.warnings {
         println!("warning: {warning}");
     }
-    for problem in machine::problems(&config)? {
+    for problem in machine::problems(&config, &machine::links_for(&config)?) {
         println!("on this machine: {problem}");
     }
     print_summary(&config);

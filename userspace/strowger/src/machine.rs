@@ -5,6 +5,11 @@ use control::{configure::Checked, links::Link};
 use dataplane::pin;
 use std::collections::HashMap;
 
+/// Interfaces that a configuration may name: none are asked for where it names none.
+pub(crate) fn links_for(config: &Checked) -> Result<HashMap<String, Link>> {
+    if config.interfaces.is_empty() { Ok(HashMap::new()) } else { links() }
+}
+
 /// Interfaces of this machine.
 pub(crate) fn links() -> Result<HashMap<String, Link>> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
@@ -12,8 +17,7 @@ pub(crate) fn links() -> Result<HashMap<String, Link>> {
 }
 
 /// Everything in the configuration that this machine does not have.
-pub(crate) fn problems(config: &Checked) -> Result<Vec<String>> {
-    let links = if config.interfaces.is_empty() { HashMap::new() } else { links()? };
+pub(crate) fn problems(config: &Checked, links: &HashMap<String, Link>) -> Vec<String> {
     let cores = pin::cores();
     let mut problems = core_problems(config, &cores);
     for interface in &config.interfaces {
@@ -34,7 +38,7 @@ pub(crate) fn problems(config: &Checked) -> Result<Vec<String>> {
             }
         }
     }
-    Ok(problems)
+    problems
 }
 
 /// Receive queues that a device uses.

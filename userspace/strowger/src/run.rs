@@ -39,8 +39,8 @@ const WATCH: Duration = Duration::from_millis(200);
 pub(crate) fn run(file: &Path) -> Result<()> {
     let mut config = configure::load(file)?;
     log_to_stderr();
-    let links = if config.interfaces.is_empty() { HashMap::new() } else { machine::links()? };
-    let problems = machine::problems(&config)?;
+    let links = machine::links_for(&config)?;
+    let problems = machine::problems(&config, &links);
     if !problems.is_empty() {
         bail!("{} does not fit this machine:\n  {}", file.display(), problems.join("\n  "));
     }
@@ -55,7 +55,7 @@ pub(crate) fn run(file: &Path) -> Result<()> {
         tracing::warn!("{warning}");
     }
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    runtime.block_on(Control::start(config, &links)?.run())
+    runtime.block_on(Control::start(config, &links)?.run(&links))
 }
 
 fn log_to_stderr() {
@@ -116,12 +116,12 @@ impl Control {
         Ok(Self { config, exchange, node, observer, schedule, sources, generation: 1, started, prober: 0 })
     }
 
-    async fn run(mut self) -> Result<()> {
+    async fn run(mut self, links: &HashMap<String, Link>) -> Result<()> {
         let socket = StatusSocket::bind(&self.config.status_socket)
             .await
             .with_context(|| format!("status socket {}", self.config.status_socket.display()))?;
         let exchange = Arc::clone(&self.exchange);
-        let mut hops = self.next_hops().await?;
+        let mut hops = self.next_hops(links).await?;
         if let Err(error) = privileges::keep_only(privileges::CONTROL) {
             tracing::warn!(%error, "cannot give up privileges");
         }
@@ -158,12 +158,11 @@ impl Control {
     }
 
     /// The keeper of next hops, with all peers wanted from the start; none for kernel sockets.
-    async fn next_hops(&self) -> Result<Option<NextHopKeeper>> {
+    async fn next_hops(&self, links: &HashMap<String, Link>) -> Result<Option<NextHopKeeper>> {
         if !self.config.afxdp {
             return Ok(None);
         }
-        let links = control::links::all().await?;
-        let mut hops = NextHopKeeper::new(kernel_indices(&self.config, &links), Arc::clone(&self.exchange))
+        let mut hops = NextHopKeeper::new(kernel_indices(&self.config, links), Arc::clone(&self.exchange))
             .context("cannot watch routes and neighbours")?;
         for peer in &self.config.peers {
             hops.want(peer.address.ip());

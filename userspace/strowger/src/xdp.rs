@@ -5,6 +5,7 @@ use crate::{
     machine,
 };
 use anyhow::{Context as _, Result, bail};
+use control::links::Link;
 use dataplane::{
     XdpMode,
     program::{Program, pinned_verdicts},
@@ -26,7 +27,7 @@ pub(crate) fn run(verb: &XdpVerb) -> Result<()> {
 }
 
 fn load(interface: &str, mode: Mode) -> Result<()> {
-    let directory = directory(interface)?;
+    let directory = directory(interface, &link(interface)?);
     if directory.join("link").exists() {
         println!("{interface}: already loaded");
         return status(interface);
@@ -54,7 +55,7 @@ fn attach(interface: &str, mode: Mode, directory: &Path) -> Result<()> {
 }
 
 fn unload(interface: &str) -> Result<()> {
-    let directory = directory(interface)?;
+    let directory = directory(interface, &link(interface)?);
     if !directory.exists() {
         println!("{interface}: not loaded");
         return Ok(());
@@ -73,14 +74,13 @@ fn unload(interface: &str) -> Result<()> {
 }
 
 fn status(interface: &str) -> Result<()> {
-    let links = machine::links()?;
-    let Some(link) = links.get(interface) else { bail!("interface {interface}: no such device") };
-    let queues = machine::queues_in_use(link);
+    let link = link(interface)?;
+    let queues = machine::queues_in_use(&link);
     match link.xdp {
         None => println!("{interface}: no XDP program attached, {queues} receive queue(s)"),
         Some((mode, id)) => println!("{interface}: XDP program {id}, {mode} mode, {queues} receive queue(s)"),
     }
-    let directory = directory(interface)?;
+    let directory = directory(interface, &link);
     if directory.exists() {
         for (verdict, packets) in pinned_verdicts(&directory)? {
             println!("  {:<18} {packets}", verdict.label());
@@ -89,11 +89,13 @@ fn status(interface: &str) -> Result<()> {
     Ok(())
 }
 
+fn link(interface: &str) -> Result<Link> {
+    machine::links()?.remove(interface).with_context(|| format!("interface {interface}: no such device"))
+}
+
 /// Where the pins of an interface lie. The index makes it one of this network namespace.
-fn directory(interface: &str) -> Result<PathBuf> {
-    let links = machine::links()?;
-    let Some(link) = links.get(interface) else { bail!("interface {interface}: no such device") };
-    Ok(Path::new(BPFFS).join("strowger").join(format!("{interface}-{}", link.index)))
+fn directory(interface: &str, link: &Link) -> PathBuf {
+    Path::new(BPFFS).join("strowger").join(format!("{interface}-{}", link.index))
 }
 
 fn mount_bpffs() -> Result<()> {

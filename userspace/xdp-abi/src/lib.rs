@@ -207,6 +207,7 @@ pub const MAX_PREFIXES: u32 = 65_536;
 
 const _: () = {
     assert!(size_of::<Tag>() == TAG_LEN);
+    assert!((LAYOUT_MARKER[LAYOUT_MARKER.len() - 1] - b'0') as u16 == LAYOUT_VERSION);
     assert!(size_of::<ServiceKey>() == 20);
     assert!(size_of::<MediaRange>() == 4);
     assert!(size_of::<AllowValue>() == 4);

@@ -147,7 +147,10 @@ pub fn collect(
 ) -> Status {
     let mut sum = Tally::default();
     let mut latency = latency_histogram();
-    exchange.boards.iter().for_each(|b| b.add_to(&mut sum, &mut latency));
+    for board in &exchange.boards {
+        board.add_to(&mut sum);
+        board.add_latency_to(&mut latency);
+    }
     let us = |q: f64| latency.value_at_quantile(q) as f64 / 1000.0;
     let peers: Vec<_> =
         (0u16..).zip(&config.peers).map(|(i, p)| peer(config, observer, PeerId(i), p, &sum, now)).collect();
@@ -226,7 +229,7 @@ fn peer(
 fn workers(config: &Checked, exchange: &Exchange) -> Vec<WorkerStatus> {
     let worker = |(i, board): (usize, &exchange::counters::WorkerBoard)| {
         let mut own = Tally::default();
-        board.add_to(&mut own, &mut latency_histogram());
+        board.add_to(&mut own);
         let counter = |c: Counter| own.counters[c as usize];
         WorkerStatus {
             worker: i,

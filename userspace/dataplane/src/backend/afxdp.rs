@@ -49,6 +49,17 @@ pub(crate) struct AfXdp {
 // all of them move to another thread together; nothing else holds a pointer into them.
 unsafe impl Send for AfXdp {}
 
+/// How a packet leaves.
+#[derive(Clone, Copy)]
+enum Route {
+    /// By a queue of this worker, to this MAC address.
+    Queue(usize, Mac),
+    /// By an interface that this worker has no queue of.
+    Kernel,
+    /// The next hop is not known: by the kernel, which resolves it.
+    Unresolved,
+}
+
 /// Everything needed to send.
 struct Egress {
     queues: Vec<Queue>,
@@ -167,18 +178,14 @@ impl Egress {
 
     /// Sends a media packet on: in its own frame where it leaves by the queue that it came from.
     fn relay(&mut self, index: usize, packet: Packet, datagram: &Datagram, relay: Relay) {
-        let hop = self.next_hops.load().get(relay.to.ip());
-        let queue = hop.and_then(|h| self.queue(h));
+        let route = self.route(relay.to.ip());
         let payload = datagram.payload.clone();
-        if let (Some(hop), true) = (hop, queue == Some(index)) {
-            let headers = self.headers(index, hop.mac, relay.from, relay.to, datagram.tos);
-            if !self.queues[index].send_in_place(
-                packet,
-                &headers,
-                payload.start,
-                payload.len(),
-                datagram.payload_sum,
-            ) {
+        if let Route::Queue(queue, mac) = route
+            && queue == index
+        {
+            let headers = self.headers(index, mac, relay.from, relay.to, datagram.tos);
+            let (start, len, sum) = (payload.start, payload.len(), datagram.payload_sum);
+            if !self.queues[index].send_in_place(packet, &headers, start, len, sum) {
                 return self.figures.drop(DropReason::TxRingFull);
             }
             return self.note_sent();
@@ -190,12 +197,37 @@ impl Egress {
             sum: datagram.payload_sum,
             tos: datagram.tos,
         };
-        self.send(&outgoing);
+        self.send_by(route, &outgoing);
         self.queues[index].free(packet);
     }
 
-    fn queue(&self, hop: NextHop) -> Option<usize> {
-        self.queue_of_interface.get(usize::from(hop.interface)).copied().flatten()
+    fn route(&mut self, to: IpAddr) -> Route {
+        let Some(NextHop { interface, mac }) = self.next_hops.load().get(to) else {
+            return Route::Unresolved;
+        };
+        let queue = self.queue_of_interface.get(usize::from(interface)).copied().flatten();
+        queue.map_or(Route::Kernel, |queue| Route::Queue(queue, mac))
+    }
+
+    fn send_by(&mut self, route: Route, outgoing: &Outgoing<'_>) {
+        let (queue, mac) = match route {
+            Route::Queue(queue, mac) => (queue, mac),
+            Route::Kernel => return self.send_slow(outgoing),
+            Route::Unresolved => {
+                self.ask(outgoing.to.ip());
+                return self.send_slow(outgoing);
+            }
+        };
+        let headers = self.headers(queue, mac, outgoing.from, outgoing.to, outgoing.tos);
+        let ip_len = frame::headers_len(&headers) - packet::ethernet::LEN + outgoing.payload.len();
+        if ip_len > self.queues[queue].link.mtu {
+            return self.send_slow(outgoing);
+        }
+        if self.queues[queue].send(&headers, outgoing.payload, outgoing.sum) {
+            self.note_sent();
+        } else {
+            self.figures.drop(DropReason::NoFrame);
+        }
     }
 
     fn headers(
@@ -252,24 +284,8 @@ impl Egress {
 
 impl Io for Egress {
     fn send(&mut self, outgoing: &Outgoing<'_>) {
-        let hop = self.next_hops.load().get(outgoing.to.ip());
-        let Some((hop, queue)) = hop.and_then(|hop| Some((hop, self.queue(hop)?))) else {
-            if hop.is_none() {
-                self.ask(outgoing.to.ip());
-            }
-            return self.send_slow(outgoing);
-        };
-        let headers = self.headers(queue, hop.mac, outgoing.from, outgoing.to, outgoing.tos);
-        let link = self.queues[queue].link;
-        let ip_len = frame::headers_len(&headers) - packet::ethernet::LEN + outgoing.payload.len();
-        if ip_len > link.mtu {
-            return self.send_slow(outgoing);
-        }
-        if self.queues[queue].send(&headers, outgoing.payload, outgoing.sum) {
-            self.note_sent();
-        } else {
-            self.figures.drop(DropReason::NoFrame);
-        }
+        let route = self.route(outgoing.to.ip());
+        self.send_by(route, outgoing);
     }
 
     fn media_ports(&mut self, _in_use: bool, _address: IpAddr, _ports: media::PortPair) {}
@@ -283,25 +299,11 @@ impl Io for Egress {
     }
 }
 
-impl Io for AfXdp {
-    fn send(&mut self, outgoing: &Outgoing<'_>) {
-        self.egress.send(outgoing);
-    }
-
-    fn media_ports(&mut self, in_use: bool, address: IpAddr, ports: media::PortPair) {
-        self.egress.media_ports(in_use, address, ports);
-    }
-
-    fn stamp(&mut self, seen_at: Option<u32>) {
-        self.egress.stamp(seen_at);
-    }
-
-    fn figures(&mut self) -> &mut Figures {
-        self.egress.figures()
-    }
-}
-
 impl Backend for AfXdp {
+    fn io(&mut self) -> &mut dyn Io {
+        &mut self.egress
+    }
+
     fn receive(&mut self, desk: &mut Desk, now: Duration) -> usize {
         let mut received = 0;
         for index in 0..self.egress.queues.len() {

@@ -64,7 +64,9 @@ impl Figures {
 }
 
 /// A backend of one worker.
-pub trait Backend: Io {
+pub trait Backend {
+    /// Its sending half.
+    fn io(&mut self) -> &mut dyn Io;
     /// Receives what is there, within bounds, and has it processed; the number of packets.
     fn receive(&mut self, desk: &mut Desk, now: Duration) -> usize;
     /// Lets go of everything queued to send.

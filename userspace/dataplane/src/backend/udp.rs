@@ -147,25 +147,11 @@ impl Io for Sockets {
     }
 }
 
-impl Io for Udp {
-    fn send(&mut self, outgoing: &Outgoing<'_>) {
-        self.sockets.send(outgoing);
-    }
-
-    fn media_ports(&mut self, in_use: bool, address: IpAddr, ports: PortPair) {
-        self.sockets.media_ports(in_use, address, ports);
-    }
-
-    fn stamp(&mut self, seen_at: Option<u32>) {
-        self.sockets.stamp(seen_at);
-    }
-
-    fn figures(&mut self) -> &mut Figures {
-        self.sockets.figures()
-    }
-}
-
 impl Backend for Udp {
+    fn io(&mut self) -> &mut dyn Io {
+        &mut self.sockets
+    }
+
     fn receive(&mut self, desk: &mut Desk, now: Duration) -> usize {
         let mut received = 0;
         for token in std::mem::take(&mut self.ready) {

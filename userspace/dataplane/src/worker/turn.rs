@@ -40,11 +40,11 @@ pub fn run<B: Backend>(
     let mut books = Books::default();
     loop {
         let now = clock::monotonic();
-        desk.begin(now, &mut backend);
+        desk.begin(now, backend.io());
         let mut work = backend.receive(&mut desk, now);
-        work += desk.receive_parcels(now, PARCELS, &mut backend);
-        let go_on = desk.run_errands(now, &mut backend);
-        desk.run_timers(now, &mut backend);
+        work += desk.receive_parcels(now, PARCELS, backend.io());
+        let go_on = desk.run_errands(now, backend.io());
+        desk.run_timers(now, backend.io());
         backend.flush();
         books.turns += 1;
         if !go_on {
@@ -55,14 +55,14 @@ pub fn run<B: Backend>(
             if now < books.next {
                 continue;
             }
-            Some(Duration::ZERO)
+            Duration::ZERO
         } else {
             bell.lie_down();
             let due = desk.engine().next_deadline().map_or(MAX_SLEEP, |at| at.saturating_sub(now));
-            Some(if desk.has_work() { Duration::ZERO } else { due.min(MAX_SLEEP) })
+            if desk.has_work() { Duration::ZERO } else { due.min(MAX_SLEEP) }
         };
         books.publish(worker, now, &mut desk, &mut backend, exchange);
-        match poll.poll(&mut events, timeout.map(round_up)) {
+        match poll.poll(&mut events, Some(round_up(timeout))) {
             Ok(()) => {}
             Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
             Err(e) => return Err(e),
@@ -99,7 +99,7 @@ impl Books {
         self.next = now + HOUSEKEEPING;
         let board = &exchange.boards[worker];
         let engine = desk.engine();
-        let figures = backend.figures();
+        let figures = backend.io().figures();
         merge(&mut engine.tally, &mut figures.tally);
         board.publish(&engine.tally);
         board.set(Gauge::Transactions, engine.transactions() as u64);
@@ -108,7 +108,7 @@ impl Books {
         board.set(Gauge::TableGeneration, desk.table_generation().into());
         if now >= self.next_latency {
             self.next_latency = now + LATENCY_EVERY;
-            board.add_latency(&mut backend.figures().latency);
+            board.add_latency(&mut backend.io().figures().latency);
             board.set(Gauge::KernelDrops, backend.kernel_drops());
             board.set(Gauge::FramesMissing, backend.frames_missing());
         }
