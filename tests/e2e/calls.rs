@@ -129,6 +129,20 @@ fn a_cancel_reaches_the_ringing_peer_and_the_caller_gets_487() -> Result<()> {
 }
 
 #[test]
+fn calls_that_ring_at_a_dying_peer_are_answered_by_another() -> Result<()> {
+    let mut lab = only_a1(sipp::RING)?;
+    let mut caller = lab.start_caller(sipp::CALL, 5070, &["-r", "20", "-m", "20", "-d", "300"])?;
+    eventually("all calls ring", SOON, || {
+        node(&lab).peer("a1").is_some_and(|p| p["attempts"].as_u64() == Some(20))
+    })?;
+    lab.kill_peer("a1");
+    let calls = caller.wait(Duration::from_secs(30))?;
+    ensure!(calls.successful == 20 && calls.failed == 0, "{calls:?} {}", caller.errors());
+    ensure!(node(&lab).counter("calls_rescued") == 20, "{}", node(&lab).log());
+    Ok(())
+}
+
+#[test]
 fn a_dying_region_loses_no_new_call_and_is_used_again_when_it_is_back() -> Result<()> {
     let mut lab = healthy()?;
     let mut caller = lab.start_caller(sipp::CALL, 5070, &["-r", "20", "-m", "320", "-d", "1000"])?;

@@ -63,8 +63,6 @@ pub(crate) struct Attempt {
     pub(crate) timer_c: Option<Time>,
     /// The call went elsewhere; a late provisional is cancelled, a late 2xx still passes.
     pub(crate) abandoned: bool,
-    /// A response above 100 came: ringing, from here on the call stays with this peer.
-    pub(crate) rang: bool,
     /// The peer was known to be dead already when it was tried: only its own silence fails it.
     pub(crate) last_resort: bool,
     /// CANCEL is to be sent once allowed.

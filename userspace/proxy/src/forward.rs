@@ -75,7 +75,6 @@ impl Engine {
             silent_at,
             timer_c: None,
             abandoned: false,
-            rang: false,
             last_resort: is_dead(hop.peer, turn.table),
             cancel_wanted: false,
             cancel: None,

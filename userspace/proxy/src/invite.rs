@@ -88,10 +88,8 @@ impl Engine {
 
     /// Gives up on attempts to peers that are known to be dead now.
     pub(crate) fn leave_dead_peers(&mut self, context: &mut Context, turn: &mut Turn<'_>) {
-        let mut rang = false;
         for i in 0..context.attempts.len() {
             if context.attempts[i].is_live() && context.attempts[i].has_died(turn.table) {
-                rang |= context.attempts[i].rang;
                 self.abandon(&mut context.attempts[i], turn);
                 self.count_failure(context, i);
             }
@@ -100,9 +98,7 @@ impl Engine {
         let request = context.request.clone();
         let Ok(m) = Message::parse(&request) else { return };
         match context.route {
-            Route::Service(_) if !rang => self.next_attempt(context, &m, turn),
-            // A phone rang already: the caller redials, this node does not ring another one.
-            Route::Service(_) => self.exhausted(context, &m, turn),
+            Route::Service(_) => self.next_attempt(context, &m, turn),
             Route::Dialog(_) => {
                 self.tally.count(Counter::DialogsLost);
                 self.respond(context, &m, 481, PEER_DOWN, turn);
@@ -136,9 +132,6 @@ impl Engine {
         match &mut context.server {
             // A non-INVITE's upstream has given up by now and must not get a 408 (RFC 4320 4.2).
             ServerMachine::Other(server) => server.abandon(),
-            ServerMachine::Invite(_) if context.attempts.iter().any(|a| a.abandoned && a.rang) => {
-                self.exhausted(context, &m, turn);
-            }
             ServerMachine::Invite(_) => self.next_attempt(context, &m, turn),
         }
     }

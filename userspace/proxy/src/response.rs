@@ -108,7 +108,6 @@ impl Engine {
     ) {
         let attempt = &mut context.attempts[i];
         attempt.silent_at = None;
-        attempt.rang |= (180..190).contains(&status) && !attempt.abandoned;
         if status > 100 || attempt.timer_c.is_none() {
             attempt.timer_c =
                 matches!(attempt.machine, ClientMachine::Invite(_)).then_some(turn.now + TIMER_C);
@@ -191,15 +190,9 @@ impl Engine {
                 _ => context.failures.unavailable = true,
             }
             self.count_failure(context, i);
-            let rang = context.attempts[i].rang;
             let request = context.request.clone();
             let Ok(request) = Message::parse(&request) else { return };
-            // Retrying stops once a phone has rung: another one must not ring after it.
-            if rang {
-                self.exhausted(context, &request, turn);
-            } else {
-                self.next_attempt(context, &request, turn);
-            }
+            self.next_attempt(context, &request, turn);
             return;
         }
         if context.is_new_call() {

@@ -187,11 +187,33 @@ fn when_all_peers_fail_the_caller_gets_an_answer_that_starts_no_storm() {
 }
 
 #[test]
-fn after_ringing_nobody_else_is_tried() {
+fn a_phone_that_rings_at_a_dying_peer_does_not_end_the_call() {
+    // The peer says that it fails after all.
     let mut w = World::new();
     let first = invite(&mut w, "c");
     w.peer_sends(0, &respond(&first, 180));
-    assert_sent(&w.peer_sends(0, &respond(&first, 503)), &[("ACK", "p0"), ("500", "caller")]);
+    let sent = w.peer_sends(0, &respond(&first, 503));
+    assert_sent(&sent, &[("ACK", "p0"), ("INVITE", "p1")]);
+    assert_sent(&w.peer_sends(1, &respond(&sent[1], 180)), &[("180", "caller")]);
+    assert_sent(&w.peer_sends(1, &respond(&sent[1], 200)), &[("200", "caller")]);
+    // Its death becomes known otherwise; the attempt is cancelled, in case it lives.
+    let mut w = World::new();
+    let first = invite(&mut w, "c");
+    w.peer_sends(0, &respond(&first, 180));
+    let sent = w.set_state(0, PeerState::Unhealthy);
+    assert_sent(&sent, &[("CANCEL", "p0"), ("INVITE", "p1")]);
+    assert_sent(&w.peer_sends(1, &respond(&sent[1], 200)), &[("200", "caller")]);
+    assert_sent(&w.peer_sends(0, &respond(&first, 487)), &[("ACK", "p0")]);
+    // A phone that nobody picks up is no failure of the peer: by then the call's time is over.
+    let mut w = World::new();
+    let first = invite(&mut w, "c");
+    w.peer_sends(0, &respond(&first, 180));
+    let sent = w.pass(Duration::from_secs(182));
+    assert_eq!(
+        world::brief(&sent)[..2],
+        [("CANCEL".to_owned(), "p0".to_owned()), ("408".to_owned(), "caller".to_owned())]
+    );
+    assert_eq!(count(&w, Counter::Retries), 0);
 }
 
 #[test]
