@@ -13,7 +13,8 @@ use exchange::{
 use packet::{Headers, checksum::Sum, ethernet::Mac, frame};
 use proxy::{Config, Engine, Timers};
 use routing::{
-    Choice, Listener, ListenerId, Peer, PeerId, PeerState, RegionId, Service, ServiceId, Table, Upstream,
+    Choice, Fork, Listener, ListenerId, Peer, PeerId, PeerState, RegionId, Service, ServiceId, Table,
+    Upstream,
 };
 use sip::{HeaderName, Message, scan};
 use std::{net::SocketAddr, time::Duration};
@@ -115,6 +116,8 @@ pub fn table(peers: u16) -> Table {
             attempt_timeout: Duration::from_secs(2),
             call_budget: Duration::from_secs(16),
             anchor_media: true,
+            fork: Fork::Sequential,
+            stateless: false,
         }],
         peers: (0..peers).map(peer).collect(),
         local_region: Some(RegionId(0)),
@@ -153,6 +156,7 @@ impl Relay {
             worker: 0,
             workers: 1,
             seeds: [1; 4],
+            token_key: [7; 16],
             rng_seed: 1,
             timers: Timers::default(),
             max_transactions: 100,

@@ -3,6 +3,8 @@
 
 #![forbid(unsafe_code)]
 
+pub mod torture;
+
 use dataplane::{
     backend::memory::MemoryIo,
     plan::PortSlices,
@@ -14,7 +16,7 @@ use exchange::{
 };
 use packet::frame;
 use proxy::{Config, Engine, Timers};
-use routing::{Listener, ListenerId, Peer, PeerId, PeerState, Service, ServiceId, Table, Upstream};
+use routing::{Fork, Listener, ListenerId, Peer, PeerId, PeerState, Service, ServiceId, Table, Upstream};
 use sip::{Edits, Message, scan};
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 
@@ -150,6 +152,7 @@ impl Bench {
             worker: 0,
             workers: 1,
             seeds: [1, 2, 3, 4],
+            token_key: [7; 16],
             rng_seed: 5,
             timers: Timers::default(),
             max_transactions: 10_000,
@@ -219,6 +222,8 @@ fn table() -> Table {
             attempt_timeout: Duration::from_secs(2),
             call_budget: Duration::from_secs(16),
             anchor_media: true,
+            fork: Fork::Sequential,
+            stateless: false,
         }],
         peers: vec![peer(0), peer(1)],
         ..Table::default()

@@ -23,6 +23,8 @@ pub fn table(config: &Checked, observer: &Observer, generation: u32) -> Table {
                 attempt_timeout: s.attempt_timeout,
                 call_budget: s.call_budget,
                 anchor_media: s.anchor_media,
+                fork: s.fork,
+                stateless: s.stateless,
             })
             .collect(),
         peers: (0u16..)
@@ -39,7 +41,7 @@ pub fn table(config: &Checked, observer: &Observer, generation: u32) -> Table {
             .collect(),
         regions: config.regions.clone(),
         local_region: config.local_region,
-        by_address: Default::default(),
+        index: Default::default(),
     };
     table.index();
     table

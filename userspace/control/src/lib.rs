@@ -7,6 +7,7 @@
 pub mod admin;
 pub mod assemble;
 pub mod configure;
+pub mod key;
 pub mod links;
 pub mod next_hop;
 pub mod observe;

@@ -227,6 +227,7 @@ fn engine(plan: &NodePlan, index: usize, seeds: [u64; 4], slices: &PortSlices) -
         worker: index as u8,
         workers: plan.workers.len() as u8,
         seeds,
+        token_key: plan.token_key,
         rng_seed: random(),
         timers: proxy::Timers::default(),
         max_transactions: plan.max_transactions,

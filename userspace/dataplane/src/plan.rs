@@ -68,6 +68,8 @@ pub struct NodePlan {
     pub media_timeout: Duration,
     /// Most transactions of each worker.
     pub max_transactions: usize,
+    /// Key of the Record-Route cookies.
+    pub token_key: proxy::TokenKey,
     /// Entries of each AF_XDP ring; a power of two.
     pub ring_size: u32,
 }

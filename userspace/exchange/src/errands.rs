@@ -2,13 +2,13 @@
 
 use crate::bell::Bell;
 use crossbeam_queue::ArrayQueue;
-use proxy::Report;
+use proxy::{Report, journal::Record};
 use routing::PeerId;
-use std::{io, net::IpAddr, time::Duration};
+use std::{io, net::IpAddr, sync::Arc, time::Duration};
 use tokio::sync::Notify;
 
 /// Something a worker does for the control thread.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Errand {
     /// Send one OPTIONS probe.
     Probe {
@@ -17,10 +17,26 @@ pub enum Errand {
         /// And wait this long.
         timeout: Duration,
     },
+    /// Tell what became of calls.
+    Explain {
+        /// Number of the question, for the answer.
+        question: u64,
+        /// Which calls.
+        calls: Calls,
+    },
     /// Take up the newest snapshots at once, although no packet comes.
     Look,
     /// End the worker's loop.
     Stop,
+}
+
+/// Which calls to tell about.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Calls {
+    /// Those of a Call-ID.
+    Of(Arc<[u8]>),
+    /// The latest ones.
+    Latest(usize),
 }
 
 const ERRANDS: usize = 4096;
@@ -58,12 +74,21 @@ impl Errands {
 }
 
 /// What a worker tells the control thread.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug)]
 pub enum Notice {
     /// Evidence about a peer.
     Peer(Report),
     /// A packet had to take the slow path: the next hop of this address is not known.
     Unresolved(IpAddr),
+    /// A worker's answer to [`Errand::Explain`].
+    Explained {
+        /// Number of the question.
+        question: u64,
+        /// Worker.
+        worker: usize,
+        /// What it knows.
+        records: Vec<Record>,
+    },
 }
 
 /// Notices of all workers.

@@ -5,7 +5,9 @@ use arrayvec::ArrayVec;
 use core::net::SocketAddr;
 use media::Side;
 use routing::{ListenerId, PeerId, PeerState, ServiceId, Table};
-use sip::transaction::{Client, InviteClient, InviteClientState, InviteServer, Server, Time};
+use sip::transaction::{
+    Action, Client, InviteClient, InviteClientState, InviteServer, InviteServerState, Server, Time,
+};
 
 /// Most peers that one call tries.
 pub(crate) const MAX_ATTEMPTS: usize = 16;
@@ -21,6 +23,21 @@ impl ServerMachine {
         match self {
             Self::Invite(s) => s.next_deadline(),
             Self::Other(s) => s.next_deadline(),
+        }
+    }
+
+    /// A response is to be sent; whether the state allows it.
+    pub(crate) fn on_send(&mut self, now: Time, status: u16) -> bool {
+        match self {
+            Self::Invite(s) => s.on_send(now, status),
+            Self::Other(s) => s.on_send(now, status),
+        }
+    }
+
+    pub(crate) fn on_timer(&mut self, now: Time) -> Action {
+        match self {
+            Self::Invite(s) => s.on_timer(now),
+            Self::Other(s) => s.on_timer(now),
         }
     }
 }
@@ -45,6 +62,20 @@ impl ClientMachine {
             Self::Other(c) => c.next_deadline(),
         }
     }
+
+    pub(crate) fn on_timer(&mut self, now: Time) -> Action {
+        match self {
+            Self::Invite(c) => c.on_timer(now),
+            Self::Other(c) => c.on_timer(now),
+        }
+    }
+
+    pub(crate) fn on_response(&mut self, now: Time, status: u16) -> Action {
+        match self {
+            Self::Invite(c) => c.on_response(now, status),
+            Self::Other(c) => c.on_response(now, status),
+        }
+    }
 }
 
 /// One request sent on to one target.
@@ -55,7 +86,8 @@ pub(crate) struct Attempt {
     pub(crate) peer: Option<PeerId>,
     pub(crate) from: SocketAddr,
     pub(crate) to: SocketAddr,
-    /// The request as sent: retransmitted, and the model of its ACK and CANCEL.
+    /// The request as sent: retransmitted, and the model of its ACK and CANCEL. Once acknowledged, the
+    /// ACK.
     pub(crate) message: Box<[u8]>,
     /// When silence counts as failure.
     pub(crate) silent_at: Option<Time>,
@@ -63,6 +95,8 @@ pub(crate) struct Attempt {
     pub(crate) timer_c: Option<Time>,
     /// The call went elsewhere; a late provisional is cancelled, a late 2xx still passes.
     pub(crate) abandoned: bool,
+    /// It lost against another attempt; its CANCEL says so.
+    pub(crate) answered_elsewhere: bool,
     /// The peer was known to be dead already when it was tried: only its own silence fails it.
     pub(crate) last_resort: bool,
     /// CANCEL is to be sent once allowed.
@@ -134,11 +168,20 @@ pub(crate) struct Failures {
     pub(crate) unavailable: bool,
 }
 
+/// The best final response of a fork so far, ready to be sent (RFC 3261 16.7 step 6).
+pub(crate) struct Best {
+    pub(crate) status: u16,
+    pub(crate) message: Vec<u8>,
+}
+
 /// One request and all that came of it.
 pub(crate) struct Context {
     /// Slot in the engine's table.
     pub(crate) id: usize,
+    /// Key of the server transaction.
     pub(crate) key: u64,
+    /// Key of requests that are the same by another way; none within a dialog.
+    pub(crate) merge_key: Option<u64>,
     /// Key of the call.
     pub(crate) call: u64,
     /// Distinguishes this context from an earlier one in the same slot.
@@ -156,13 +199,25 @@ pub(crate) struct Context {
     /// Which end of the call sent the request.
     pub(crate) sender: Side,
     pub(crate) is_bye: bool,
+    /// Hash of what the request was routed by.
+    pub(crate) routing: u32,
+    /// How many branches this request may still have at one time (RFC 5393).
+    pub(crate) breadth: u32,
+    /// This context opened the call's media, and closes it if the call fails.
+    pub(crate) owns_media: bool,
+    /// Record in the journal.
+    pub(crate) record: Option<u64>,
     /// Latest response sent, for retransmissions.
     pub(crate) last_response: Vec<u8>,
     pub(crate) attempts: Vec<Attempt>,
     pub(crate) tried: ArrayVec<PeerId, MAX_ATTEMPTS>,
     pub(crate) failures: Failures,
+    pub(crate) best: Option<Best>,
     pub(crate) budget_until: Time,
+    /// The caller cancelled.
     pub(crate) cancelled: bool,
+    /// A final response forbids further attempts.
+    pub(crate) closed: bool,
     /// A final response was sent upstream.
     pub(crate) answered: bool,
     /// Earliest deadline in the agenda.
@@ -186,10 +241,31 @@ impl Context {
 
     pub(crate) fn is_over(&self) -> bool {
         let server_over = match &self.server {
-            ServerMachine::Invite(s) => s.state() == sip::transaction::InviteServerState::Terminated,
+            ServerMachine::Invite(s) => s.state() == InviteServerState::Terminated,
             ServerMachine::Other(s) => s.state() == sip::transaction::ServerState::Terminated,
         };
         server_over && self.attempts.iter().all(Attempt::is_over)
+    }
+
+    /// Gives back what is needed only until a final response: the request, and the attempts' messages
+    /// that can be neither repeated nor acknowledged any more.
+    pub(crate) fn shrink(&mut self) {
+        if !self.answered || self.attempts.iter().any(|a| a.machine.is_pending()) {
+            return;
+        }
+        self.request = Arc::default();
+        let succeeded = |a: &&mut Attempt| match &a.machine {
+            ClientMachine::Invite(c) => c.state() == InviteClientState::Accepted,
+            ClientMachine::Other(_) => true,
+        };
+        for attempt in self.attempts.iter_mut().filter(succeeded) {
+            attempt.message = Box::default();
+        }
+        if let ServerMachine::Invite(server) = &self.server
+            && server.state() == InviteServerState::Accepted
+        {
+            self.last_response = Vec::new();
+        }
     }
 
     /// Whether an attempt waits for a peer that the table calls dead.
@@ -198,7 +274,7 @@ impl Context {
     }
 
     /// What a retransmitted request calls for.
-    pub(crate) fn on_retransmission(&self) -> sip::transaction::Action {
+    pub(crate) fn on_retransmission(&self) -> Action {
         match &self.server {
             ServerMachine::Invite(s) => s.on_retransmission(),
             ServerMachine::Other(s) => s.on_retransmission(),

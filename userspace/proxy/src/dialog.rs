@@ -5,94 +5,62 @@ use crate::{
     agenda::Due,
     context::{Context, Hop, Route},
     engine::{Engine, Incoming},
-    forward::{Forward, strip_own_routes},
+    inbound::Inbound,
     report::Counter,
-    request::{Essentials, Reject},
+    request::Reject,
+    token::Token,
     turn::Turn,
 };
+use core::net::SocketAddr;
 use media::{SessionId, Side};
-use packet::DropReason;
-use routing::{PeerId, Table};
-use sip::{Message, StartLine, branch::Branch, scan::Uri};
+use routing::PeerId;
+use sip::scan::Uri;
 
 /// Media of a call, by the call's key.
 pub(crate) struct Dialog {
     pub(crate) session: SessionId,
-    /// Hash of the caller's tag: tells the direction of later requests.
-    caller: u64,
     /// Who answered.
     peer: Option<PeerId>,
     answered: bool,
 }
 
 impl Engine {
-    /// Next hop of an in-dialog request and which end sent it.
+    /// Next hop of an in-dialog request, and which end sent it.
+    ///
+    /// Only a Route entry of this node with an authentic cookie opens the way, and only to addresses
+    /// that may send to this node themselves: nobody can use it as an open relay.
     pub(crate) fn dialog_hop(
-        &self,
-        incoming: &Incoming<'_>,
-        m: &Message<'_>,
-        essentials: &Essentials<'_>,
-        table: &Table,
-    ) -> Result<(Hop, Side), Reject> {
-        let StartLine::Request { uri, .. } = m.start else { return Err(Reject::new(400, "Bad Request")) };
-        let stripped = strip_own_routes(m, table, None);
-        let target = stripped.next.unwrap_or(m.text(uri));
-        let to = Uri::parse(target)
-            .and_then(|u| u.socket_addr())
-            .ok_or(Reject::new(502, "Next Hop Is No IP Address"))?;
-        if table.listener_at(to).is_some() {
-            return Err(Reject::new(481, "Call Does Not Exist"));
-        }
-        let peer = table.peer_at(to);
-        let by_peer =
-            || table.services.iter().find(|s| peer.is_some_and(|p| s.peers.contains(&p))).map(|s| s.egress);
-        let egress = stripped.own.or_else(by_peer).unwrap_or(incoming.listener);
-        let sender = self.sender(essentials);
-        Ok((Hop { egress, to, peer }, sender))
-    }
-
-    fn sender(&self, essentials: &Essentials<'_>) -> Side {
-        let dialog = self.dialogs.get(&self.keys.call(essentials.call_id));
-        let from = self.keys.hash(&[essentials.from_tag.unwrap_or_default()]);
-        if dialog.is_none_or(|d| d.caller == from) { Side::Caller } else { Side::Callee }
-    }
-
-    /// Forwards the ACK of a 2xx, which is a transaction of its own and gets no answer.
-    pub(crate) fn forward_ack(
         &mut self,
         incoming: &Incoming<'_>,
-        m: &Message<'_>,
-        essentials: &Essentials<'_>,
+        inbound: &Inbound<'_, '_>,
+        token: Token,
         turn: &mut Turn<'_>,
-    ) {
-        let sound = m.defect.is_none() && essentials.to_tag.is_some();
-        let Some(Ok((hop, sender))) = sound.then(|| self.dialog_hop(incoming, m, essentials, turn.table))
-        else {
-            return self.tally.drop(DropReason::SipStrayAck);
+    ) -> Result<(Hop, Side), Reject> {
+        let Inbound { request, routes, .. } = inbound;
+        let table = turn.table;
+        let sender = if token.is_from_caller(request) { Side::Caller } else { Side::Callee };
+        let is_own = |to: &SocketAddr| table.listener_at(*to).is_some();
+        let named = Uri::parse(routes.target(request)).and_then(|u| u.socket_addr());
+        // A peer that names itself by a host name, or not at all, is known by the cookie.
+        let by_cookie = || {
+            let peer = table.peer_named(token.peer).filter(|_| sender == Side::Caller)?;
+            Some(table.peer(peer)?.address)
         };
-        let (Some(ingress), Some(egress)) =
-            (turn.table.listener(incoming.listener), turn.table.listener(hop.egress))
-        else {
-            return;
+        let to = match named.filter(|to| !is_own(to)).or_else(by_cookie) {
+            Some(to) => to,
+            None if named.is_some() => return Err(Reject::new(481, "Call Does Not Exist")),
+            None => return Err(Reject::new(502, "Next Hop Is No IP Address")),
         };
-        // No response can come, so the branch names no slot.
-        let branch = Branch { worker: self.config.worker, slot: u32::MAX, nonce: self.rng.next_u32() };
-        let call = self.keys.call(essentials.call_id);
-        let forward =
-            Forward { remote: incoming.remote, ingress, egress, branch, record_route: false, call, sender };
-        let mut message = core::mem::take(&mut self.buffer);
-        self.write_forwarded(m, &forward, turn.table, &mut message);
-        self.send(turn, egress.address, hop.to, &message);
-        self.buffer = message;
+        if !turn.out.may_reach(to.ip()) {
+            self.tally.count(Counter::ForbiddenNextHops);
+            return Err(Reject::new(403, "Next Hop Not Allowed"));
+        }
+        let hop = Hop { egress: routes.own.unwrap_or(incoming.listener), to, peer: table.peer_at(to) };
+        Ok((hop, sender))
     }
 
     /// Opens the media of a new call; whether it may go on. Only running out of ports stops it.
-    pub(crate) fn open_media(
-        &mut self,
-        context: &Context,
-        essentials: &Essentials<'_>,
-        turn: &mut Turn<'_>,
-    ) -> bool {
+    pub(crate) fn open_media(&mut self, context: &mut Context, turn: &mut Turn<'_>) -> bool {
         let Route::Service(id) = context.route else { return true };
         let Some(service) = turn.table.service(id).filter(|s| s.anchor_media) else { return true };
         // A call that passes this node twice is anchored once.
@@ -110,8 +78,8 @@ impl Engine {
                 turn.out.media_ports(true, address, ports);
             }
         }
-        let caller = self.keys.hash(&[essentials.from_tag.unwrap_or_default()]);
-        self.dialogs.insert(context.call, Dialog { session, caller, peer: None, answered: false });
+        context.owns_media = true;
+        self.dialogs.insert(context.call, Dialog { session, peer: None, answered: false });
         self.agenda.add(turn.now + self.config.media_timeout, Due::Dialog(context.call));
         true
     }

@@ -4,10 +4,12 @@ use crate::{
     agenda::{Agenda, Due},
     context::Context,
     dialog::Dialog,
+    journal::{Journal, Record},
     keys::{KeyMap, Keys},
     probe::Probe,
     report::{Counter, Outbox, Tally},
     rng::Rng,
+    token::TokenKey,
     turn::Turn,
 };
 use alloc::{boxed::Box, vec::Vec};
@@ -31,6 +33,8 @@ pub struct Config {
     pub workers: u8,
     /// Random keys, the same for all workers.
     pub seeds: [u64; 4],
+    /// Key of the Record-Route cookies, the same for all workers and after a restart.
+    pub token_key: TokenKey,
     /// Random seed of this worker.
     pub rng_seed: u64,
     /// SIP timers.
@@ -78,12 +82,16 @@ pub struct Engine {
     pub(crate) rng: Rng,
     /// A context is taken out while it is worked on.
     pub(crate) contexts: Slab<Option<Box<Context>>>,
+    /// Server transactions.
     pub(crate) by_key: KeyMap<usize>,
+    /// Requests outside dialogs that are worked on, by what makes them the same request.
+    pub(crate) by_merge: KeyMap<usize>,
     pub(crate) clients: Slab<ClientSlot>,
     pub(crate) dialogs: KeyMap<Dialog>,
     pub(crate) media: Sessions,
     pub(crate) agenda: Agenda,
     pub(crate) serial: u32,
+    pub(crate) journal: Journal,
     /// Scratch space, kept between messages.
     pub(crate) edits: Edits,
     pub(crate) buffer: Vec<u8>,
@@ -99,11 +107,13 @@ impl Engine {
             rng: Rng::new(config.rng_seed),
             contexts: Slab::new(),
             by_key: KeyMap::default(),
+            by_merge: KeyMap::default(),
             clients: Slab::new(),
             dialogs: KeyMap::default(),
             media: Sessions::new(config.media_ports.clone()),
             agenda: Agenda::default(),
             serial: 0,
+            journal: Journal::default(),
             edits: Edits::new(),
             buffer: Vec::new(),
             tally: Tally::default(),
@@ -165,7 +175,7 @@ impl Engine {
         let turn = &mut Turn { now, table, out };
         while let Some(due) = self.agenda.pop(now) {
             match due {
-                Due::Context(id, serial) => self.on_context_due(id, serial, turn),
+                Due::Context(id, serial) => self.on_context_due(id as usize, serial, turn),
                 Due::Dialog(key) => self.on_dialog_due(key, turn),
                 Due::Probe(slot, nonce) => self.on_probe_due(slot, nonce, turn),
             }
@@ -175,6 +185,16 @@ impl Engine {
     /// When to call [`Engine::on_timer`] next.
     pub fn next_deadline(&self) -> Option<Time> {
         self.agenda.next_deadline()
+    }
+
+    /// What became of a call: the records of a Call-ID, oldest first.
+    pub fn explain(&self, call_id: &[u8]) -> Vec<Record> {
+        self.journal.of_call(call_id)
+    }
+
+    /// Records of the latest calls, oldest first.
+    pub fn latest_calls(&self, count: usize) -> Vec<Record> {
+        self.journal.latest(count)
     }
 
     /// Transactions that exist.
@@ -210,6 +230,7 @@ impl Engine {
         if context.is_over() {
             return self.forget(id, &context);
         }
+        context.shrink();
         self.queue(now, id, &mut context);
         if let Some(slot) = self.contexts.get_mut(id) {
             *slot = Some(context);
@@ -221,7 +242,7 @@ impl Engine {
         let known = context.queued.is_some_and(|at| at > now && at <= deadline);
         if !known {
             context.queued = Some(deadline);
-            self.agenda.add(deadline, Due::Context(id, context.serial));
+            self.agenda.add(deadline, Due::Context(id as u32, context.serial));
         }
     }
 
@@ -231,6 +252,11 @@ impl Engine {
         }
         if self.by_key.get(&context.key) == Some(&id) {
             self.by_key.remove(&context.key);
+        }
+        if let Some(key) = context.merge_key
+            && self.by_merge.get(&key) == Some(&id)
+        {
+            self.by_merge.remove(&key);
         }
         self.contexts.try_remove(id);
     }

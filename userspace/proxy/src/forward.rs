@@ -3,17 +3,19 @@
 use crate::{
     context::{Attempt, ClientMachine, Context, Hop, Route, is_dead},
     engine::{ClientSlot, Engine},
+    inbound::Inbound,
+    token::Token,
     turn::Turn,
 };
 use alloc::vec::Vec;
-use core::{fmt::Write as _, net::SocketAddr};
+use core::net::SocketAddr;
 use media::Side;
-use routing::{Listener, Table};
+use routing::Listener;
 use sip::{
-    Edits, HeaderName, Message, Method, Span, StartLine,
+    Edits, HeaderName, Message, Method, Request, Span, StartLine,
     branch::Branch,
     respond::ViaMarks,
-    scan::{CSeq, NameAddr, Uri, Via, list},
+    scan::{CSeq, Via},
     transaction::{Client, InviteClient, Time},
 };
 
@@ -23,9 +25,22 @@ pub(crate) struct Forward<'a> {
     pub(crate) ingress: &'a Listener,
     pub(crate) egress: &'a Listener,
     pub(crate) branch: Branch,
-    pub(crate) record_route: bool,
+    /// The next hop follows from the Route set.
+    pub(crate) in_dialog: bool,
+    /// Max-Breadth, if it is to differ from the request's.
+    pub(crate) breadth: Option<u32>,
+    /// Cookie of the Record-Route entries, if this node stays in the dialog's path.
+    pub(crate) record_route: Option<Token>,
     pub(crate) call: u64,
     pub(crate) sender: Side,
+}
+
+/// How one attempt is made.
+pub(crate) struct Plan {
+    pub(crate) hop: Hop,
+    /// When silence counts as failure.
+    pub(crate) silent_at: Option<Time>,
+    pub(crate) breadth: u32,
 }
 
 impl Engine {
@@ -33,11 +48,11 @@ impl Engine {
     pub(crate) fn send_attempt(
         &mut self,
         context: &mut Context,
-        m: &Message<'_>,
-        hop: &Hop,
-        silent_at: Option<Time>,
+        inbound: &Inbound<'_, '_>,
+        plan: &Plan,
         turn: &mut Turn<'_>,
     ) {
+        let hop = plan.hop;
         let (Some(ingress), Some(egress)) =
             (turn.table.listener(context.ingress), turn.table.listener(hop.egress))
         else {
@@ -47,17 +62,21 @@ impl Engine {
         let slot =
             self.clients.insert(ClientSlot::Attempt { context: context.id, serial: context.serial, nonce })
                 as u32;
+        let request = &inbound.request;
+        let makes_dialog = matches!(context.route, Route::Service(_)) && makes_dialog(request);
         let forward = Forward {
             remote: context.remote,
             ingress,
             egress,
-            branch: Branch { worker: self.config.worker, slot, nonce },
-            record_route: matches!(context.route, Route::Service(_)) && makes_dialog(m),
+            branch: Branch { worker: self.config.worker, slot, nonce, routing: context.routing },
+            in_dialog: matches!(context.route, Route::Dialog(_)),
+            breadth: Some(plan.breadth),
+            record_route: makes_dialog.then(|| Token::new(hop.peer, request, false, turn.table)),
             call: context.call,
             sender: context.sender,
         };
-        let mut message = Vec::with_capacity(m.bytes.len() + 512);
-        self.write_forwarded(m, &forward, turn.table, &mut message);
+        let mut message = Vec::new();
+        self.write_forwarded(inbound, &forward, &mut message);
         self.send(turn, egress.address, hop.to, &message);
         let timers = self.config.timers;
         let machine = if context.is_invite() {
@@ -72,9 +91,10 @@ impl Engine {
             from: egress.address,
             to: hop.to,
             message: message.into_boxed_slice(),
-            silent_at,
+            silent_at: plan.silent_at,
             timer_c: None,
             abandoned: false,
+            answered_elsewhere: false,
             last_resort: is_dead(hop.peer, turn.table),
             cancel_wanted: false,
             cancel: None,
@@ -84,17 +104,20 @@ impl Engine {
     /// Writes the request as it leaves; everything not named here stays as it came.
     pub(crate) fn write_forwarded(
         &mut self,
-        m: &Message<'_>,
+        inbound: &Inbound<'_, '_>,
         forward: &Forward<'_>,
-        table: &Table,
         message: &mut Vec<u8>,
     ) {
+        let Inbound { m, request, routes } = inbound;
+        let StartLine::Request { uri, .. } = m.start else { return };
         self.edits.clear();
-        push_via(m, forward, &mut self.edits);
-        lower_max_forwards(m, &mut self.edits);
-        strip_own_routes(m, table, Some(&mut self.edits));
-        if forward.record_route {
-            record_route(m, forward, &mut self.edits);
+        push_via(m, request, forward, &mut self.edits);
+        lower_max_forwards(m, request, &mut self.edits);
+        set_max_breadth(m, request, forward.breadth, &mut self.edits);
+        routes.edit(m, uri, forward.in_dialog, &mut self.edits);
+        if let Some(token) = forward.record_route {
+            let cookie = token.write(&self.config.token_key, request.call_id);
+            record_route(m, forward, &cookie, &mut self.edits);
         }
         self.anchor_body(m, forward.call, forward.sender, forward.egress);
         self.edits.write(m.bytes, message);
@@ -102,12 +125,12 @@ impl Engine {
 }
 
 /// Whether the request may make a dialog, so that this node must stay in its path.
-fn makes_dialog(m: &Message<'_>) -> bool {
-    matches!(m.method(), Some(Method::Invite | Method::Other))
+pub(crate) fn makes_dialog(request: &Request<'_>) -> bool {
+    matches!(request.method, Method::Invite | Method::Other)
 }
 
 /// Our Via on top, and what the server adds to the one below (RFC 3261 18.2.1, RFC 3581).
-fn push_via(m: &Message<'_>, forward: &Forward<'_>, edits: &mut Edits) {
+fn push_via(m: &Message<'_>, request: &Request<'_>, forward: &Forward<'_>, edits: &mut Edits) {
     let Some(header) = m.first(HeaderName::Via) else { return };
     edits.insert(header.line.start as usize, b"Via: SIP/2.0/UDP ");
     edits
@@ -115,80 +138,43 @@ fn push_via(m: &Message<'_>, forward: &Forward<'_>, edits: &mut Edits) {
         .push(b";branch=")
         .push(&forward.branch.to_bytes())
         .push(b"\r\n");
-    let value = m.text(header.value);
-    if let Some(via) = Via::parse(value) {
-        ViaMarks::of(&via, forward.remote).edit(&value[..via.len], header.value.start as usize, edits);
+    let via = &request.via;
+    let text = m.text(header.value);
+    ViaMarks::of(via, forward.remote).edit(&text[..via.len], header.value.start as usize, edits);
+}
+
+fn lower_max_forwards(m: &Message<'_>, request: &Request<'_>, edits: &mut Edits) {
+    match (m.first(HeaderName::MaxForwards), request.max_forwards) {
+        (Some(header), Some(hops)) => {
+            edits.replace(header.value, b"").push_decimal(hops - 1);
+        }
+        _ => drop(edits.insert(m.headers_end, b"Max-Forwards: 70\r\n")),
     }
 }
 
-fn lower_max_forwards(m: &Message<'_>, edits: &mut Edits) {
-    match m.first(HeaderName::MaxForwards) {
-        Some(header) => {
-            let hops = sip::scan::number(m.text(header.value)).unwrap_or(70);
-            edits.replace(header.value, b"");
-            let _ = write!(edits, "{}", hops.saturating_sub(1));
-        }
+/// Every forwarded request carries it (RFC 5393 5.3.3).
+fn set_max_breadth(m: &Message<'_>, request: &Request<'_>, breadth: Option<u32>, edits: &mut Edits) {
+    let Some(breadth) = breadth.filter(|b| Some(*b) != request.max_breadth) else { return };
+    match m.first(HeaderName::MaxBreadth) {
+        Some(header) => drop(edits.replace(header.value, b"").push_decimal(breadth)),
         None => {
-            edits.insert(m.headers_end, b"Max-Forwards: 70\r\n");
+            edits.insert(m.headers_end, b"Max-Breadth: ").push_decimal(breadth).push(b"\r\n");
         }
     }
 }
 
 /// Two entries where the request changes sides, so that each side sees an address it can reach.
-fn record_route(m: &Message<'_>, forward: &Forward<'_>, edits: &mut Edits) {
-    let last_via = m.all(HeaderName::Via).last().map_or(m.headers_end, |h| h.line.end as usize);
-    let at = m.first(HeaderName::RecordRoute).map_or(last_via, |h| h.line.start as usize);
-    edits.insert(at, b"Record-Route: <sip:").push(forward.egress.sent_by.as_bytes()).push(b";lr>\r\n");
+fn record_route(m: &Message<'_>, forward: &Forward<'_>, cookie: &[u8], edits: &mut Edits) {
+    let last_via = || m.all(HeaderName::Via).last().map_or(m.headers_end, |h| h.line.end as usize);
+    let at = m.first(HeaderName::RecordRoute).map_or_else(last_via, |h| h.line.start as usize);
+    let mut entry = |text: &str| {
+        edits.insert(at, b"Record-Route: <sip:").push(cookie).push(b"@").push(text.as_bytes());
+        edits.push(b";lr>\r\n");
+    };
+    entry(&forward.egress.sent_by);
     if forward.ingress.address != forward.egress.address {
-        edits.push(b"Record-Route: <sip:").push(forward.ingress.sent_by.as_bytes()).push(b";lr>\r\n");
+        entry(&forward.ingress.sent_by);
     }
-}
-
-/// What a Route set says after our own entries are taken off its top.
-#[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct Stripped<'a> {
-    /// Our last entry: the listener that the request leaves by.
-    pub(crate) own: Option<routing::ListenerId>,
-    /// The first entry that is not ours.
-    pub(crate) next: Option<&'a [u8]>,
-}
-
-/// Takes our entries off the Route set (RFC 3261 16.4), as edits where wanted.
-pub(crate) fn strip_own_routes<'a>(
-    m: &Message<'a>,
-    table: &Table,
-    mut edits: Option<&mut Edits>,
-) -> Stripped<'a> {
-    let mut stripped = Stripped::default();
-    for header in m.all(HeaderName::Route) {
-        let value = m.text(header.value);
-        let foreign = list(value).find(|item| match own_listener(item, table) {
-            Some(id) => {
-                stripped.own = Some(id);
-                false
-            }
-            None => true,
-        });
-        let Some(foreign) = foreign else {
-            if let Some(edits) = &mut edits {
-                edits.remove(header.line);
-            }
-            continue;
-        };
-        let offset = foreign.as_ptr() as usize - value.as_ptr() as usize;
-        if let (Some(edits), true) = (&mut edits, offset > 0) {
-            let start = header.value.start as usize;
-            edits.remove(Span::new(start, start + offset));
-        }
-        stripped.next = NameAddr::parse(foreign).map(|a| a.uri);
-        break;
-    }
-    stripped
-}
-
-fn own_listener(item: &[u8], table: &Table) -> Option<routing::ListenerId> {
-    let uri = Uri::parse(NameAddr::parse(item)?.uri)?;
-    table.listener_at(uri.socket_addr()?)
 }
 
 /// Takes the topmost Via off a response.
@@ -206,9 +192,23 @@ pub(crate) fn pop_via(m: &Message<'_>, edits: &mut Edits) {
     }
 }
 
+/// The Via below the topmost one.
+pub(crate) fn second_via<'a>(m: &Message<'a>) -> Option<Via<'a>> {
+    let mut vias = m.all(HeaderName::Via).map(|h| m.text(h.value));
+    let first = vias.next()?;
+    let top = Via::parse(first)?;
+    if top.more { Via::parse(first.get(top.len + 1..)?.trim_ascii()) } else { Via::parse(vias.next()?) }
+}
+
 /// Makes the ACK of a failed INVITE, or its CANCEL, from the INVITE as sent (RFC 3261 17.1.1.3, 9.1):
 /// same Request-URI, top Via, From, Call-ID, CSeq number and Route; To as given or as sent.
-pub(crate) fn derive(invite: &[u8], method: &[u8], to: Option<&[u8]>, out: &mut Vec<u8>) -> Option<()> {
+pub(crate) fn derive(
+    invite: &[u8],
+    method: &[u8],
+    to: Option<&[u8]>,
+    headers: &[u8],
+    out: &mut Vec<u8>,
+) -> Option<()> {
     let m = Message::parse(invite).ok()?;
     let StartLine::Request { uri, .. } = m.start else { return None };
     out.clear();
@@ -229,7 +229,7 @@ pub(crate) fn derive(invite: &[u8], method: &[u8], to: Option<&[u8]>, out: &mut 
     line(b"Max-Forwards", b"70");
     out.extend_from_slice(b"CSeq: ");
     sip::respond::push_decimal(out, CSeq::parse(m.value(HeaderName::CSeq)?)?.number);
-    for part in [b" ", method, b"\r\nContent-Length: 0\r\n\r\n"] {
+    for part in [b" ", method, b"\r\n", headers, b"Content-Length: 0\r\n\r\n"] {
         out.extend_from_slice(part);
     }
     Some(())

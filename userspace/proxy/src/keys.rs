@@ -8,7 +8,7 @@ use sip::{HeaderName, Message, Method, StartLine, branch, scan};
 
 /// Hashes with the node's keys.
 #[derive(Clone)]
-pub struct Keys(ahash::RandomState);
+pub struct Keys(pub(crate) ahash::RandomState);
 
 impl Keys {
     /// From random seeds.

@@ -3,8 +3,9 @@
 //!
 //! Sans-IO: datagrams, the time and the current peer table come in; messages to send and reports to
 //! the control thread go out through an [`Outbox`]. Read in the order of a request's life:
-//! [`engine`] → `request` → `invite` → `forward` → `response`; `dialog` routes what belongs to an
-//! established call, `anchor` puts this node's media ports into SDP.
+//! [`engine`] → `request` → `fork` → `forward` → `attempt` → `response`; `dialog` routes what belongs
+//! to an established call, `stateless` forwards without any of this, `anchor` puts this node's media
+//! ports into SDP, [`journal`] remembers why each call went where it went.
 #![no_std]
 #![forbid(unsafe_code)]
 
@@ -12,19 +13,27 @@ extern crate alloc;
 
 mod agenda;
 mod anchor;
+mod attempt;
 mod context;
 mod dialog;
 pub mod engine;
+mod fork;
 mod forward;
-mod invite;
+mod inbound;
+pub mod journal;
 pub mod keys;
+mod loops;
 mod probe;
 pub mod report;
 mod request;
 mod response;
 mod rng;
+mod route_set;
+mod stateless;
+mod token;
 mod turn;
 
 pub use engine::{Config, Disposition, Engine, Incoming};
 pub use report::{Counter, Outbox, PeerTally, Report, Tally};
 pub use sip::transaction::Timers;
+pub use token::TokenKey;

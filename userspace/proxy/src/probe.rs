@@ -30,7 +30,7 @@ impl Engine {
         let nonce = self.rng.next_u32();
         let slot = self.clients.insert(ClientSlot::Probe(Probe { peer, nonce, sent_at: now })) as u32;
         self.agenda.add(now + timeout, Due::Probe(slot, nonce));
-        let branch = Branch { worker: self.config.worker, slot, nonce };
+        let branch = Branch { worker: self.config.worker, slot, nonce, routing: 0 };
         let call_id = self.own_call_id(&egress.sent_by);
         let mut message = TextBuffer(core::mem::take(&mut self.buffer));
         message.0.clear();

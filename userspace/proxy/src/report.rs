@@ -12,6 +12,9 @@ use routing::PeerId;
 pub trait Outbox {
     /// Sends a SIP message from a listener's address.
     fn send(&mut self, from: SocketAddr, to: SocketAddr, message: &[u8]);
+    /// Whether packets may be sent to this address: those whose sources are allowed, and no others.
+    /// Asked for next hops that a message names, not the configuration.
+    fn may_reach(&mut self, address: IpAddr) -> bool;
     /// Tells the control thread something about a peer.
     fn report(&mut self, report: Report);
     /// A pair of media ports came into use or fell out of it (only kernel sockets care).
@@ -78,6 +81,16 @@ counters! {
     MediaTimeouts, "media_timeouts";
     /// New calls refused because no media port was free.
     MediaExhausted, "media_exhausted";
+    /// Requests that came back although they would be routed the same way again: answered 482.
+    Loops, "loops";
+    /// Requests that came by a second way while the first copy is worked on: answered 482.
+    Merged, "merged";
+    /// In-dialog requests without a Route entry that proves the dialog to be this node's: treated as new.
+    UnprovenDialogs, "unproven_dialogs";
+    /// Next hops named by a message that are outside the allow-list.
+    ForbiddenNextHops, "forbidden_next_hops";
+    /// Requests and responses forwarded without state.
+    Stateless, "stateless";
     /// Requests refused by this node for a fault of their own (4xx, 5xx).
     RequestsRejected, "requests_rejected";
     /// SIP messages received.

@@ -3,7 +3,11 @@
 use crate::{
     context::{Context, Failures, Route, ServerMachine, is_dead},
     engine::{Engine, Incoming},
+    inbound::Inbound,
+    journal::Outcome,
+    loops,
     report::Counter,
+    token::Token,
     turn::Turn,
 };
 use alloc::{boxed::Box, vec::Vec};
@@ -11,25 +15,24 @@ use arrayvec::ArrayVec;
 use core::net::SocketAddr;
 use media::Side;
 use packet::DropReason;
-use routing::{Table, Upstream};
+use routing::{ListenerId, ServiceId, Table, Upstream};
 use sip::{
-    HeaderName, Message, Method, StartLine,
-    message::Defect,
+    Fault, HeaderName, Message, Method, StartLine,
     respond::{self, Response},
-    scan::{CSeq, NameAddr, Scheme, Uri, Via},
+    scan::{NameAddr, Uri, Via},
     transaction::{Action, InviteServer, Server},
 };
 
 /// Reason phrase of the 481 that ends a dialog with a dead peer.
 pub(crate) const PEER_DOWN: &str = "Peer Of This Dialog Is Down";
+/// Breadth of a request that names none (RFC 5393 5.3.3.1).
+const DEFAULT_BREADTH: u32 = 60;
 
 /// What must be readable of a request before it can be answered at all.
-pub(crate) struct Essentials<'a> {
+pub(crate) struct Arrived<'a> {
     pub(crate) method: Method,
     pub(crate) via: Via<'a>,
-    pub(crate) from_tag: Option<&'a [u8]>,
-    pub(crate) to_tag: Option<&'a [u8]>,
-    pub(crate) call_id: &'a [u8],
+    /// Key of its transaction.
     pub(crate) key: u64,
 }
 
@@ -46,31 +49,57 @@ impl Reject {
     pub(crate) fn new(status: u16, reason: &'static str) -> Self {
         Self { status, reason, headers: Vec::new(), ends_dialog: false }
     }
+
+    /// For a dialog that ends with this answer.
+    pub(crate) fn ending(status: u16, reason: &'static str) -> Self {
+        Self { ends_dialog: true, ..Self::new(status, reason) }
+    }
+
+    fn of_fault(fault: Fault, m: &Message<'_>) -> Self {
+        let mut reject = Self::new(fault.status, fault.reason);
+        if fault.status == 420 {
+            for header in m.all(HeaderName::ProxyRequire) {
+                for part in [b"Unsupported: ", m.text(header.value), b"\r\n"] {
+                    reject.headers.extend_from_slice(part);
+                }
+            }
+        }
+        reject
+    }
+}
+
+/// Where a sound request goes.
+pub(crate) struct Decision {
+    pub(crate) route: Route,
+    /// Which end of a call sent it.
+    pub(crate) sender: Side,
+    /// Hash of what this was decided by.
+    pub(crate) routing: u32,
+    /// Forward it without state.
+    pub(crate) stateless: bool,
+    /// Key of requests that are the same by another way; none within a dialog.
+    merge_key: Option<u64>,
 }
 
 impl Engine {
     pub(crate) fn on_request(&mut self, incoming: &Incoming<'_>, m: &Message<'_>, turn: &mut Turn<'_>) {
-        let Some(essentials) = self.essentials(m) else {
+        let Some(arrived) = self.arrived(m) else {
             return self.tally.drop(DropReason::SipUnanswerable);
         };
-        let known = self.by_key.get(&essentials.key).copied();
-        match (essentials.method, known) {
-            (Method::Ack, known) => self.on_ack(incoming, m, &essentials, known, turn),
-            (Method::Cancel, known) => self.on_cancel(incoming, m, &essentials, known, turn),
+        let known = self.by_key.get(&arrived.key).copied();
+        match (arrived.method, known) {
+            (Method::Ack, known) => self.on_ack(incoming, m, &arrived, known, turn),
+            (Method::Cancel, Some(id)) => self.on_cancel(incoming, m, &arrived, id, turn),
             (_, Some(id)) => self.on_retransmission(id, turn),
-            (_, None) => self.on_new_request(incoming, m, &essentials, turn),
+            (_, None) => self.on_new_request(incoming, m, &arrived, turn),
         }
     }
 
-    fn essentials<'a>(&self, m: &Message<'a>) -> Option<Essentials<'a>> {
+    fn arrived<'a>(&self, m: &Message<'a>) -> Option<Arrived<'a>> {
         let method = m.method()?;
         let via = Via::parse(m.value(HeaderName::Via)?)?;
-        let from = NameAddr::parse(m.value(HeaderName::From)?)?;
-        let to = NameAddr::parse(m.value(HeaderName::To)?)?;
-        let call_id = m.value(HeaderName::CallId).filter(|id| !id.is_empty())?;
-        m.value(HeaderName::CSeq)?;
         let key = self.keys.transaction(m, &via, method);
-        Some(Essentials { method, via, from_tag: from.tag(), to_tag: to.tag(), call_id, key })
+        Some(Arrived { method, via, key })
     }
 
     fn on_retransmission(&mut self, id: usize, turn: &mut Turn<'_>) {
@@ -86,7 +115,7 @@ impl Engine {
         &mut self,
         incoming: &Incoming<'_>,
         m: &Message<'_>,
-        essentials: &Essentials<'_>,
+        arrived: &Arrived<'_>,
         known: Option<usize>,
         turn: &mut Turn<'_>,
     ) {
@@ -98,10 +127,23 @@ impl Engine {
                 }
             });
         }
+        if absorbed {
+            return;
+        }
         // The ACK of an answer that this node gave without keeping state carries the tag it gave.
-        let ours = essentials.to_tag == Some(&local_tag(essentials.key)[..]);
-        if !absorbed && !ours {
-            self.forward_ack(incoming, m, essentials, turn);
+        let to_tag = m.value(HeaderName::To).and_then(NameAddr::parse).and_then(|to| to.tag());
+        if to_tag == Some(&local_tag(arrived.key)[..]) {
+            return;
+        }
+        let inbound = Inbound::read(m, arrived.via, turn.table, &self.config.token_key);
+        let decided = inbound.ok().and_then(|inbound| {
+            let decision = self.decide_ack(incoming, &inbound, turn)?;
+            Some((inbound, decision))
+        });
+        match decided {
+            // An ACK that a 2xx asked for is a transaction of its own and gets no answer.
+            Some((inbound, decision)) => self.forward_stateless(incoming, &inbound, &decision, turn),
+            None => self.tally.drop(DropReason::SipStrayAck),
         }
     }
 
@@ -109,68 +151,137 @@ impl Engine {
         &mut self,
         incoming: &Incoming<'_>,
         m: &Message<'_>,
-        essentials: &Essentials<'_>,
+        arrived: &Arrived<'_>,
         turn: &mut Turn<'_>,
     ) {
         // Answered whatever its Max-Forwards: it need not be forwarded (RFC 3261 16.3 step 3).
-        if essentials.method == Method::Options && is_for_this_node(m, turn.table) {
-            return self.answer(incoming, m, essentials, &own_options(incoming, turn.table), turn);
+        if arrived.method == Method::Options && is_for_this_node(m, turn.table) {
+            return self.answer(incoming, m, arrived, &own_options(incoming, turn.table), turn);
         }
-        let routed = validate(m).and_then(|()| self.decide(incoming, m, essentials, turn.table));
-        match routed {
-            Ok((route, sender)) => self.start(incoming, m, essentials, (route, sender), turn),
-            Err(reject) => {
-                self.tally.count(Counter::RequestsRejected);
-                if reject.ends_dialog {
-                    self.tally.count(Counter::DialogsLost);
-                    self.close_dialog(self.keys.call(essentials.call_id), turn);
-                }
-                self.answer(incoming, m, essentials, &reject, turn);
+        let read = Inbound::read(m, arrived.via, turn.table, &self.config.token_key);
+        let decided = read.map_err(|fault| Reject::of_fault(fault, m)).and_then(|inbound| {
+            let decision = self.decide(incoming, &inbound, turn)?;
+            Ok((inbound, decision))
+        });
+        match decided {
+            Ok((inbound, decision)) if decision.stateless => {
+                self.forward_stateless(incoming, &inbound, &decision, turn);
             }
+            Ok((inbound, decision)) => self.start(incoming, &inbound, arrived, &decision, turn),
+            Err(reject) => self.refuse(incoming, m, arrived, &reject, turn),
         }
     }
 
-    /// Where a sound request goes, and which end of a call sent it.
-    fn decide(
-        &self,
+    fn refuse(
+        &mut self,
         incoming: &Incoming<'_>,
         m: &Message<'_>,
-        essentials: &Essentials<'_>,
-        table: &Table,
-    ) -> Result<(Route, Side), Reject> {
-        if essentials.to_tag.is_some() {
-            let (hop, sender) = self.dialog_hop(incoming, m, essentials, table)?;
-            if is_dead(hop.peer, table) {
-                return Err(Reject { ends_dialog: true, ..Reject::new(481, PEER_DOWN) });
-            }
-            return Ok((Route::Dialog(hop), sender));
+        arrived: &Arrived<'_>,
+        reject: &Reject,
+        turn: &mut Turn<'_>,
+    ) {
+        self.tally.count(Counter::RequestsRejected);
+        let call_id = m.value(HeaderName::CallId).unwrap_or_default();
+        if arrived.method == Method::Invite {
+            let record = self.journal.open(call_id, incoming.listener, incoming.remote, turn.now);
+            self.journal.outcome(Some(record), Outcome::Node(reject.status, reject.reason), turn.now);
         }
-        if essentials.method == Method::Bye {
+        if reject.ends_dialog {
+            self.tally.count(Counter::DialogsLost);
+            self.close_dialog(self.keys.call(call_id), turn);
+        }
+        self.answer(incoming, m, arrived, reject, turn);
+    }
+
+    /// Where a sound request goes.
+    fn decide(
+        &mut self,
+        incoming: &Incoming<'_>,
+        inbound: &Inbound<'_, '_>,
+        turn: &mut Turn<'_>,
+    ) -> Result<Decision, Reject> {
+        let Inbound { m, request, routes } = inbound;
+        let routing = self.keys.routing(incoming, m, request, routes);
+        if loops::is_loop(m, turn.table, routing) {
+            self.tally.count(Counter::Loops);
+            return Err(Reject::new(482, "Loop Detected"));
+        }
+        if let (Some(_), Some(token)) = (request.to_tag, routes.token) {
+            let decision = self.decide_in_dialog(incoming, inbound, (token, routing), turn)?;
+            return match decision.route {
+                Route::Dialog(hop) if is_dead(hop.peer, turn.table) => Err(Reject::ending(481, PEER_DOWN)),
+                _ => Ok(decision),
+            };
+        }
+        // Nothing proves that the dialog is ours: it may go where new requests go, and nowhere else.
+        if request.to_tag.is_some() {
+            self.tally.count(Counter::UnprovenDialogs);
+        } else if matches!(request.method, Method::Bye | Method::Cancel)
+            && stateless_service(incoming.listener, turn.table).is_none()
+        {
             return Err(Reject::new(481, "Call Does Not Exist"));
         }
-        match table.listener(incoming.listener).map(|l| l.upstream) {
-            Some(Upstream::Service(id)) => Ok((Route::Service(id), Side::Caller)),
-            _ => Err(Reject::new(403, "No Route For New Requests Here")),
+        let Some(Upstream::Service(id)) = turn.table.listener(incoming.listener).map(|l| l.upstream) else {
+            return Err(match request.to_tag {
+                Some(_) => Reject::new(481, "No Route Entry Of This Node"),
+                None => Reject::new(403, "No Route For New Requests Here"),
+            });
+        };
+        let stateless = turn.table.service(id).is_some_and(|s| s.stateless);
+        let merge_key = (!stateless).then(|| self.keys.merged(request));
+        if merge_key.is_some_and(|key| self.is_merged(key)) {
+            self.tally.count(Counter::Merged);
+            return Err(Reject::new(482, "Merged Request"));
         }
+        Ok(Decision { route: Route::Service(id), sender: Side::Caller, routing, stateless, merge_key })
+    }
+
+    /// Where an ACK goes that belongs to no transaction here: on within its dialog or, on a stateless
+    /// route, after its INVITE.
+    fn decide_ack(
+        &mut self,
+        incoming: &Incoming<'_>,
+        inbound: &Inbound<'_, '_>,
+        turn: &mut Turn<'_>,
+    ) -> Option<Decision> {
+        let routing = self.keys.routing(incoming, inbound.m, &inbound.request, &inbound.routes);
+        if let Some(token) = inbound.routes.token {
+            return self.decide_in_dialog(incoming, inbound, (token, routing), turn).ok();
+        }
+        let id = stateless_service(incoming.listener, turn.table)?;
+        let route = Route::Service(id);
+        Some(Decision { route, sender: Side::Caller, routing, stateless: true, merge_key: None })
+    }
+
+    fn decide_in_dialog(
+        &mut self,
+        incoming: &Incoming<'_>,
+        inbound: &Inbound<'_, '_>,
+        (token, routing): (Token, u32),
+        turn: &mut Turn<'_>,
+    ) -> Result<Decision, Reject> {
+        let (hop, sender) = self.dialog_hop(incoming, inbound, token, turn)?;
+        let (route, stateless) = (Route::Dialog(hop), token.stateless);
+        Ok(Decision { route, sender, routing, stateless, merge_key: None })
     }
 
     /// Creates the context and makes the first attempt.
     fn start(
         &mut self,
         incoming: &Incoming<'_>,
-        m: &Message<'_>,
-        essentials: &Essentials<'_>,
-        (route, sender): (Route, Side),
+        inbound: &Inbound<'_, '_>,
+        arrived: &Arrived<'_>,
+        decision: &Decision,
         turn: &mut Turn<'_>,
     ) {
+        let Inbound { m, request, .. } = inbound;
         if self.contexts.len() >= self.config.max_transactions {
-            self.tally.count(Counter::RequestsRejected);
-            return self.answer(incoming, m, essentials, &Reject::new(503, "Too Many Transactions"), turn);
+            return self.refuse(incoming, m, arrived, &Reject::new(503, "Too Many Transactions"), turn);
         }
-        let is_invite = essentials.method == Method::Invite;
+        let is_invite = request.method == Method::Invite;
         let timers = self.config.timers;
         self.serial = self.serial.wrapping_add(1);
-        let budget = match route {
+        let budget = match decision.route {
             Route::Service(id) => {
                 turn.table.service(id).map_or(core::time::Duration::ZERO, |s| s.call_budget)
             }
@@ -178,8 +289,9 @@ impl Engine {
         };
         let mut context = Context {
             id: 0,
-            key: essentials.key,
-            call: self.keys.call(essentials.call_id),
+            key: arrived.key,
+            merge_key: decision.merge_key,
+            call: self.keys.call(request.call_id),
             serial: self.serial,
             server: if is_invite {
                 ServerMachine::Invite(InviteServer::new(timers))
@@ -189,17 +301,23 @@ impl Engine {
             ingress: incoming.listener,
             local: incoming.local,
             remote: incoming.remote,
-            reply_to: respond::reply_address(&essentials.via, incoming.remote),
+            reply_to: respond::reply_address(&arrived.via, incoming.remote),
             request: m.bytes.into(),
-            route,
-            sender,
-            is_bye: essentials.method == Method::Bye,
+            route: decision.route,
+            sender: decision.sender,
+            is_bye: request.method == Method::Bye,
+            routing: decision.routing,
+            breadth: request.max_breadth.unwrap_or(DEFAULT_BREADTH),
+            owns_media: false,
+            record: None,
             last_response: Vec::new(),
             attempts: Vec::new(),
             tried: ArrayVec::new(),
             failures: Failures::default(),
+            best: None,
             budget_until: turn.now + budget,
             cancelled: false,
+            closed: false,
             answered: false,
             queued: None,
         };
@@ -208,7 +326,9 @@ impl Engine {
         }
         if context.is_new_call() {
             self.tally.count(Counter::Calls);
-            if !self.open_media(&context, essentials, turn) {
+            let record = self.journal.open(request.call_id, incoming.listener, incoming.remote, turn.now);
+            context.record = Some(record);
+            if !self.open_media(&mut context, turn) {
                 self.tally.count(Counter::MediaExhausted);
                 self.tally.count(Counter::CallsFailed);
                 self.respond(&mut context, m, 503, "No Media Port Free", turn);
@@ -218,10 +338,13 @@ impl Engine {
         let id = entry.key();
         context.id = id;
         entry.insert(Some(Box::new(context)));
-        self.by_key.insert(essentials.key, id);
+        self.by_key.insert(arrived.key, id);
+        if let Some(key) = decision.merge_key {
+            self.by_merge.insert(key, id);
+        }
         self.with_context(turn.now, id, |engine, context| {
             if !context.answered {
-                engine.next_attempt(context, m, turn);
+                engine.go_on(context, inbound, turn);
             }
         });
     }
@@ -231,16 +354,16 @@ impl Engine {
         &mut self,
         incoming: &Incoming<'_>,
         m: &Message<'_>,
-        essentials: &Essentials<'_>,
+        arrived: &Arrived<'_>,
         reject: &Reject,
         turn: &mut Turn<'_>,
     ) {
-        let tag = local_tag(essentials.key);
+        let tag = local_tag(arrived.key);
         let response =
             Response { status: reject.status, reason: reject.reason, to_tag: &tag, headers: &reject.headers };
         let mut buffer = core::mem::take(&mut self.buffer);
         respond::write(m, incoming.remote, &response, &mut buffer);
-        self.send(turn, incoming.local, respond::reply_address(&essentials.via, incoming.remote), &buffer);
+        self.send(turn, incoming.local, respond::reply_address(&arrived.via, incoming.remote), &buffer);
         self.buffer = buffer;
     }
 
@@ -248,53 +371,21 @@ impl Engine {
         &mut self,
         incoming: &Incoming<'_>,
         m: &Message<'_>,
-        essentials: &Essentials<'_>,
-        known: Option<usize>,
+        arrived: &Arrived<'_>,
+        id: usize,
         turn: &mut Turn<'_>,
     ) {
-        let Some(id) = known else {
-            return self.answer(incoming, m, essentials, &Reject::new(481, "Call Does Not Exist"), turn);
-        };
-        self.answer(incoming, m, essentials, &Reject::new(200, "OK"), turn);
+        self.answer(incoming, m, arrived, &Reject::new(200, "OK"), turn);
         self.with_context(turn.now, id, |engine, context| engine.cancel(context, turn));
     }
 }
 
-/// Request validation (RFC 3261 16.3).
-fn validate(m: &Message<'_>) -> Result<(), Reject> {
-    let StartLine::Request { name, uri, version, .. } = m.start else { return Ok(()) };
-    if !m.text(version).eq_ignore_ascii_case(b"SIP/2.0") {
-        return Err(Reject::new(505, "Version Not Supported"));
+/// The service of a listener whose requests are forwarded without state.
+fn stateless_service(listener: ListenerId, table: &Table) -> Option<ServiceId> {
+    match table.listener(listener)?.upstream {
+        Upstream::Service(id) => table.service(id).filter(|s| s.stateless).map(|_| id),
+        Upstream::None => None,
     }
-    if let Some(defect) = m.defect {
-        return Err(Reject::new(400, defect_reason(defect)));
-    }
-    if !vias_are_sound(m) {
-        return Err(Reject::new(400, "Bad Via"));
-    }
-    let cseq = m.value(HeaderName::CSeq).and_then(CSeq::parse).ok_or(Reject::new(400, "Bad CSeq"))?;
-    if cseq.name != m.text(name) {
-        return Err(Reject::new(400, "CSeq Method Differs From Request Line"));
-    }
-    let uri = Uri::parse(m.text(uri)).ok_or(Reject::new(400, "Bad Request-URI"))?;
-    if uri.scheme == Scheme::Other {
-        return Err(Reject::new(416, "Unsupported URI Scheme"));
-    }
-    match m.value(HeaderName::MaxForwards).map(sip::scan::number) {
-        Some(Some(1..=255)) | None => {}
-        Some(Some(0)) => return Err(Reject::new(483, "Too Many Hops")),
-        Some(_) => return Err(Reject::new(400, "Bad Max-Forwards")),
-    }
-    if m.first(HeaderName::ProxyRequire).is_some() {
-        let mut reject = Reject::new(420, "Bad Extension");
-        for header in m.all(HeaderName::ProxyRequire) {
-            reject.headers.extend_from_slice(b"Unsupported: ");
-            reject.headers.extend_from_slice(m.text(header.value));
-            reject.headers.extend_from_slice(b"\r\n");
-        }
-        return Err(reject);
-    }
-    Ok(())
 }
 
 /// Tag of an answer that this node gives itself: the same for every copy of a request.
@@ -324,20 +415,4 @@ fn is_for_this_node(m: &Message<'_>, table: &Table) -> bool {
     let address: Option<SocketAddr> =
         Uri::parse(m.text(uri)).filter(|u| u.user.is_none()).and_then(|u| u.socket_addr());
     address.is_some_and(|a| table.listener_at(a).is_some())
-}
-
-/// Whether every Via of the first header can be read. Those below are the business of earlier hops.
-fn vias_are_sound(m: &Message<'_>) -> bool {
-    let value = m.value(HeaderName::Via).unwrap_or_default();
-    sip::scan::list(value).all(|item| Via::parse(item).is_some_and(|via| !via.malformed))
-}
-
-fn defect_reason(defect: Defect) -> &'static str {
-    match defect {
-        Defect::BadHeaderLine => "Bad Header Line",
-        Defect::TooManyHeaders => "Too Many Headers",
-        Defect::Unterminated => "No Empty Line After Headers",
-        Defect::BadContentLength => "Bad Content-Length",
-        Defect::BodyTruncated => "Body Shorter Than Content-Length",
-    }
 }

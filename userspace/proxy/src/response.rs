@@ -1,10 +1,11 @@
 //! A response arrives: whose is it, and what does it mean for the call (RFC 3261 16.7)?
 
 use crate::{
+    attempt::TIMER_C,
     context::{ClientMachine, Context, Route, ServerMachine},
     engine::{ClientSlot, Engine},
     forward,
-    invite::TIMER_C,
+    journal::{End, Outcome},
     report::{Counter, Report},
     turn::Turn,
 };
@@ -52,7 +53,11 @@ impl Engine {
                     }
                 });
             }
-            _ => self.tally.drop(DropReason::SipStrayResponse),
+            _ => {
+                if !self.respond_stateless(m, status, branch, turn) {
+                    self.tally.drop(DropReason::SipStrayResponse);
+                }
+            }
         }
     }
 
@@ -71,10 +76,11 @@ impl Engine {
         turn: &mut Turn<'_>,
     ) {
         let attempt = &mut context.attempts[i];
-        let action = match &mut attempt.machine {
-            ClientMachine::Invite(client) => client.on_response(turn.now, status),
-            ClientMachine::Other(client) => client.on_response(turn.now, status),
-        };
+        self.journal.response(context.record, attempt.peer, status, turn.now);
+        let action = attempt.machine.on_response(turn.now, status);
+        if status >= 200 {
+            self.journal.end(context.record, attempt.peer, End::Status(status), turn.now);
+        }
         if matches!(action, Action::Ack | Action::AckAndForward) {
             self.send_ack(context, i, m, turn);
         }
@@ -88,14 +94,19 @@ impl Engine {
         }
     }
 
-    /// ACK of a final response other than 2xx (RFC 3261 17.1.1.3).
-    fn send_ack(&mut self, context: &Context, i: usize, m: &Message<'_>, turn: &mut Turn<'_>) {
-        let attempt = &context.attempts[i];
-        let mut ack = core::mem::take(&mut self.buffer);
-        if forward::derive(&attempt.message, b"ACK", m.value(HeaderName::To), &mut ack).is_some() {
-            self.send(turn, attempt.from, attempt.to, &ack);
+    /// ACK of a final response other than 2xx (RFC 3261 17.1.1.3). From then on the attempt keeps the ACK
+    /// in place of the INVITE, which is not needed any more.
+    fn send_ack(&mut self, context: &mut Context, i: usize, m: &Message<'_>, turn: &mut Turn<'_>) {
+        let attempt = &mut context.attempts[i];
+        if !attempt.message.starts_with(b"ACK ") {
+            let mut ack = Vec::new();
+            let to = m.value(HeaderName::To);
+            if forward::derive(&attempt.message, b"ACK", to, b"", &mut ack).is_none() {
+                return;
+            }
+            attempt.message = ack.into_boxed_slice();
         }
-        self.buffer = ack;
+        self.send(turn, attempt.from, attempt.to, &attempt.message);
     }
 
     fn on_provisional(
@@ -155,13 +166,15 @@ impl Engine {
             if let Some(peer) = peer {
                 self.tally.peer(peer).answered += 1;
             }
+            self.journal.outcome(context.record, Outcome::Peer(status), turn.now);
             self.establish(context.call, peer);
         }
         self.pass_on(context, m, status, turn);
         // First 2xx wins, the others are cancelled (RFC 3261 16.7 step 10).
         for j in (0..context.attempts.len()).filter(|j| *j != i) {
             if context.attempts[j].is_live() {
-                self.abandon(&mut context.attempts[j], turn);
+                self.journal.end(context.record, context.attempts[j].peer, End::Lost, turn.now);
+                self.lose(&mut context.attempts[j], turn);
             }
         }
     }
@@ -190,20 +203,22 @@ impl Engine {
                 _ => context.failures.unavailable = true,
             }
             self.count_failure(context, i);
-            let request = context.request.clone();
-            let Ok(request) = Message::parse(&request) else { return };
-            self.next_attempt(context, &request, turn);
-            return;
+            return self.go_on_again(context, turn);
         }
-        if context.is_new_call() {
-            let cancelled = context.cancelled && status == 487;
-            self.tally.count(if cancelled { Counter::CallsCancelled } else { Counter::CallsRefused });
-            self.close_dialog(context.call, turn);
-        }
-        self.pass_on(context, m, status, turn);
         if context.is_bye && matches!(status, 408 | 481) {
             self.close_dialog(context.call, turn);
         }
+        // Final for the whole call, but other branches may still do better (RFC 3261 16.7 step 5).
+        context.closed = true;
+        let message = self.for_upstream(context, m, turn);
+        self.offer_best(context, status, m, &message);
+        self.buffer = message;
+        if status >= 600 {
+            for attempt in context.attempts.iter_mut().filter(|a| a.is_live()) {
+                self.cancel_attempt(attempt, turn);
+            }
+        }
+        self.go_on_again(context, turn);
     }
 
     fn report_failure(
@@ -226,17 +241,23 @@ impl Engine {
         }
     }
 
-    /// Passes a response upstream: without our Via, with our media ports.
+    /// Passes a response upstream.
     fn pass_on(&mut self, context: &mut Context, m: &Message<'_>, status: u16, turn: &mut Turn<'_>) {
+        let message = self.for_upstream(context, m, turn);
+        self.deliver(context, status, &message, turn);
+        self.buffer = message;
+    }
+
+    /// A response as it goes upstream: without our Via, with our media ports. In the engine's buffer,
+    /// which the caller gives back.
+    fn for_upstream(&mut self, context: &Context, m: &Message<'_>, turn: &mut Turn<'_>) -> Vec<u8> {
         let mut message: Vec<u8> = core::mem::take(&mut self.buffer);
         self.edits.clear();
         forward::pop_via(m, &mut self.edits);
-        let shown = turn.table.listener(context.ingress);
-        if let Some(shown) = shown {
+        if let Some(shown) = turn.table.listener(context.ingress) {
             self.anchor_body(m, context.call, context.sender.other(), shown);
         }
         self.edits.write(m.bytes, &mut message);
-        self.deliver(context, status, &message, turn);
-        self.buffer = message;
+        message
     }
 }

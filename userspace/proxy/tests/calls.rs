@@ -5,7 +5,10 @@ mod world;
 use proxy::{Counter, Report};
 use routing::{PeerId, PeerState};
 use std::time::Duration;
-use world::{Sent, World, assert_sent, header, request, request_with, respond, respond_with, sdp};
+use world::{
+    Sent, World, assert_sent, callees_routes, callers_routes, header, request, request_with, respond,
+    respond_with, sdp,
+};
 
 const MS: fn(u64) -> Duration = Duration::from_millis;
 
@@ -21,10 +24,10 @@ fn invite(w: &mut World, call: &str) -> Sent {
 }
 
 /// A BYE or another request within the dialog, from the caller.
-fn in_dialog(method: &str, call: &str, cseq: u32) -> String {
+fn in_dialog(method: &str, call: &str, cseq: u32, routes: &str) -> String {
     format!(
         "{method} sip:bob@{p} SIP/2.0\r\nVia: SIP/2.0/UDP {c};branch=z9hG4bK{call}{method}{cseq}\r\nMax-Forwards: 70\r\n\
-         Route: <sip:192.0.2.1:5060;lr>, <sip:198.18.0.1:5060;lr>\r\nFrom: <sip:alice@example.com>;tag=a\r\n\
+         {routes}From: <sip:alice@example.com>;tag=a\r\n\
          To: <sip:bob@example.com>;tag=b\r\nCall-ID: {call}\r\nCSeq: {cseq} {method}\r\nContent-Length: 0\r\n\r\n",
         p = world::peer(0),
         c = world::CALLER,
@@ -42,7 +45,7 @@ fn answered(w: &mut World, call: &str) -> Sent {
     );
     let sent = w.peer_sends(0, &ok);
     assert_sent(&sent, &[("200", "caller")]);
-    assert_sent(&w.caller_sends(&in_dialog("ACK", call, 1)), &[("ACK", "p0")]);
+    assert_sent(&w.caller_sends(&in_dialog("ACK", call, 1, &callers_routes(&sent[0]))), &[("ACK", "p0")]);
     sent[0].clone()
 }
 
@@ -54,11 +57,11 @@ fn a_call_is_forwarded_as_rfc_3261_says_and_leaves_nothing_behind() {
     assert_eq!(vias.len(), 2);
     assert!(vias[0].starts_with("SIP/2.0/UDP 198.18.0.1:5060;branch=z9hG4bK-sw"), "{}", vias[0]);
     assert_eq!(vias[1], "SIP/2.0/UDP 192.0.2.10:5070;branch=z9hG4bKc1;rport=5070;received=192.0.2.10");
-    assert_eq!(
-        header(&received.text, "Record-Route"),
-        ["<sip:198.18.0.1:5060;lr>", "<sip:192.0.2.1:5060;lr>"]
-    );
+    let routes = header(&received.text, "Record-Route");
+    assert!(routes[0].starts_with("<sip:f") && routes[0].ends_with("@198.18.0.1:5060;lr>"), "{routes:?}");
+    assert!(routes[1].starts_with("<sip:f") && routes[1].ends_with("@192.0.2.1:5060;lr>"), "{routes:?}");
     assert_eq!(header(&received.text, "Max-Forwards"), ["69"]);
+    assert_eq!(header(&received.text, "Max-Breadth"), ["60"]);
     assert!(received.text.starts_with("INVITE sip:bob@example.com SIP/2.0\r\n"), "the Request-URI stays");
     assert!(
         received.text.contains("c=IN IP4 198.18.0.1\r\n") && !received.text.contains("m=audio 4000"),
@@ -81,12 +84,13 @@ fn a_call_is_forwarded_as_rfc_3261_says_and_leaves_nothing_behind() {
     assert!(answer[0].text.contains("c=IN IP4 192.0.2.1\r\n") && !answer[0].text.contains("m=audio 6000"));
     // The peer repeats its 200 until the ACK comes; each passes.
     assert_sent(&w.peer_sends(0, &ok), &[("200", "caller")]);
-    let ack = w.caller_sends(&in_dialog("ACK", "c1", 1));
+    let routes = callers_routes(&answer[0]);
+    let ack = w.caller_sends(&in_dialog("ACK", "c1", 1, &routes));
     assert_sent(&ack, &[("ACK", "p0")]);
     assert_eq!(header(&ack[0].text, "Route"), Vec::<&str>::new());
     assert_eq!(w.engine.sessions(), 1);
 
-    let bye = w.caller_sends(&in_dialog("BYE", "c1", 2));
+    let bye = w.caller_sends(&in_dialog("BYE", "c1", 2, &routes));
     assert_sent(&bye, &[("BYE", "p0")]);
     assert_sent(&w.peer_sends(0, &respond(&bye[0], 200)), &[("200", "caller")]);
     assert_eq!(w.engine.sessions(), 0, "the ports are free again");
@@ -291,26 +295,29 @@ fn a_last_resort_is_given_its_time_whatever_else_changes() {
 #[test]
 fn requests_in_a_dialog_with_a_dead_peer_get_an_answer_at_once() {
     let mut w = World::new();
-    answered(&mut w, "c");
+    let routes = callers_routes(&answered(&mut w, "c"));
     // Sent before the death is known: answered when it is.
-    assert_sent(&w.caller_sends(&in_dialog("BYE", "c", 2)), &[("BYE", "p0")]);
+    assert_sent(&w.caller_sends(&in_dialog("BYE", "c", 2, &routes)), &[("BYE", "p0")]);
     assert_sent(&w.set_state(0, PeerState::Unhealthy), &[("481", "caller")]);
     assert_eq!(w.engine.sessions(), 0);
     // Sent afterwards: answered at once, and nobody else is asked.
-    assert_sent(&w.caller_sends(&in_dialog("INVITE", "c", 3)), &[("481", "caller")]);
+    assert_sent(&w.caller_sends(&in_dialog("INVITE", "c", 3, &routes)), &[("481", "caller")]);
     assert_eq!(count(&w, Counter::DialogsLost), 2);
 }
 
 #[test]
 fn in_dialog_requests_stay_with_their_peer_in_both_directions() {
     let mut w = World::new();
-    answered(&mut w, "c");
+    let ok = answered(&mut w, "c");
     w.table.peers[0].priority = 9;
-    assert_sent(&w.caller_sends(&in_dialog("INFO", "c", 2)), &[("INFO", "p0")]);
-    let bye = "BYE sip:alice@192.0.2.10:5070 SIP/2.0\r\nVia: SIP/2.0/UDP 198.51.100.11:5060;branch=z9hG4bKx\r\nMax-Forwards: 70\r\n\
-               Route: <sip:198.18.0.1:5060;lr>\r\nRoute: <sip:192.0.2.1:5060;lr>\r\nFrom: <sip:bob@example.com>;tag=b\r\n\
-               To: <sip:alice@example.com>;tag=a\r\nCall-ID: c\r\nCSeq: 1 BYE\r\nContent-Length: 0\r\n\r\n";
-    let sent = w.peer_sends(0, bye);
+    assert_sent(&w.caller_sends(&in_dialog("INFO", "c", 2, &callers_routes(&ok))), &[("INFO", "p0")]);
+    let bye = format!(
+        "BYE sip:alice@192.0.2.10:5070 SIP/2.0\r\nVia: SIP/2.0/UDP 198.51.100.11:5060;branch=z9hG4bKx\r\nMax-Forwards: 70\r\n\
+         {}From: <sip:bob@example.com>;tag=b\r\n\
+         To: <sip:alice@example.com>;tag=a\r\nCall-ID: c\r\nCSeq: 1 BYE\r\nContent-Length: 0\r\n\r\n",
+        callees_routes(&ok)
+    );
+    let sent = w.peer_sends(0, &bye);
     assert_sent(&sent, &[("BYE", "caller")]);
     assert!(
         header(&sent[0].text, "Via")[0].starts_with("SIP/2.0/UDP 192.0.2.1:5060;"),

@@ -29,6 +29,8 @@ fn table(rows: &[Row]) -> (Table, Service) {
         attempt_timeout: Duration::from_secs(2),
         call_budget: Duration::from_secs(16),
         anchor_media: false,
+        fork: crate::Fork::Sequential,
+        stateless: false,
     };
     (table, service)
 }

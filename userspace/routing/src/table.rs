@@ -67,6 +67,24 @@ pub struct Peer {
     pub state: PeerState,
 }
 
+impl Peer {
+    /// FNV-1a of the name: names a peer across changes of the configuration and restarts, in few bytes.
+    pub fn name_hash(&self) -> u32 {
+        self.name.bytes().fold(0x811c_9dc5, |hash, b| (hash ^ u32::from(b)).wrapping_mul(0x0100_0193))
+    }
+}
+
+/// Whether a new call is offered to one peer after the other or to several at once (RFC 3261 16.6).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Fork {
+    /// One after the other.
+    #[default]
+    Sequential,
+    /// To all available peers of the best region and priority at once; to the next such group when all
+    /// of these failed.
+    Parallel,
+}
+
 /// A group of peers that serve the same calls.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Service {
@@ -82,6 +100,10 @@ pub struct Service {
     pub call_budget: Duration,
     /// Whether media runs through this node.
     pub anchor_media: bool,
+    /// How a new call is offered.
+    pub fork: Fork,
+    /// Forward without transaction state (RFC 3261 16.11): the upstream does the retries.
+    pub stateless: bool,
 }
 
 /// Where requests that arrive on a listener go.
@@ -134,20 +156,26 @@ pub struct Table {
     pub regions: Vec<String>,
     /// The region this node belongs to.
     pub local_region: Option<RegionId>,
-    /// Peers by address; filled by [`Table::index`].
-    pub by_address: AddressIndex,
+    /// Filled by [`Table::index`].
+    pub index: Index,
 }
 
-/// Peers sorted by address, for look-ups.
+/// Peers sorted for look-ups.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct AddressIndex(Vec<(SocketAddr, PeerId)>);
+pub struct Index {
+    by_address: Vec<(SocketAddr, PeerId)>,
+    by_name: Vec<(u32, PeerId)>,
+}
 
 impl Table {
     /// Builds the look-up index; call after the last change of `peers`.
     pub fn index(&mut self) {
-        let id = |i: usize| PeerId(i as u16);
-        self.by_address.0 = self.peers.iter().enumerate().map(|(i, p)| (p.address, id(i))).collect();
-        self.by_address.0.sort_unstable();
+        let peers = || (0u16..).map(PeerId).zip(&self.peers);
+        let mut by_address: Vec<_> = peers().map(|(id, p)| (p.address, id)).collect();
+        let mut by_name: Vec<_> = peers().map(|(id, p)| (p.name_hash(), id)).collect();
+        by_address.sort_unstable();
+        by_name.sort_unstable();
+        self.index = Index { by_address, by_name };
     }
 
     /// A peer.
@@ -172,8 +200,14 @@ impl Table {
 
     /// The peer with this address.
     pub fn peer_at(&self, address: SocketAddr) -> Option<PeerId> {
-        let index = &self.by_address.0;
+        let index = &self.index.by_address;
         index.binary_search_by(|(a, _)| a.cmp(&address)).ok().map(|i| index[i].1)
+    }
+
+    /// The peer with this [`Peer::name_hash`].
+    pub fn peer_named(&self, hash: u32) -> Option<PeerId> {
+        let index = &self.index.by_name;
+        index.binary_search_by(|(h, _)| h.cmp(&hash)).ok().map(|i| index[i].1)
     }
 
     /// Whether any peer of a service may take calls.

@@ -1,11 +1,14 @@
 //! Branches and tags that this node writes.
 //!
 //! A branch names the worker and the slot of the client transaction, so that a response finds both
-//! without a search, and holds a random nonce, so that nobody can guess it.
+//! without a search, holds a random nonce, so that nobody can guess it, and a hash of what the request
+//! was routed by, so that a loop is told from a spiral (RFC 3261 16.6 step 8).
 
-const PREFIX: &[u8] = b"z9hG4bK-sw";
+/// How every branch of this software begins.
+pub const PREFIX: &[u8] = b"z9hG4bK-sw";
+const HEX: usize = 2 + 8 + 8 + 8;
 /// Length of a branch that this node writes.
-pub const LEN: usize = PREFIX.len() + 2 + 8 + 8;
+pub const LEN: usize = PREFIX.len() + HEX;
 
 /// A branch of this node, taken apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,19 +19,22 @@ pub struct Branch {
     pub slot: u32,
     /// Random part: a slot is used again, a nonce is not.
     pub nonce: u32,
+    /// Hash of what the request was routed by.
+    pub routing: u32,
 }
 
 impl Branch {
     /// Reads a branch; `None` where this node did not write it.
     pub fn parse(text: &[u8]) -> Option<Self> {
         let hex = text.strip_prefix(PREFIX)?;
-        if hex.len() != 18 {
+        if hex.len() != HEX {
             return None;
         }
         Some(Self {
             worker: parse_hex(&hex[..2])? as u8,
             slot: parse_hex(&hex[2..10])?,
-            nonce: parse_hex(&hex[10..])?,
+            nonce: parse_hex(&hex[10..18])?,
+            routing: parse_hex(&hex[18..])?,
         })
     }
 
@@ -39,7 +45,8 @@ impl Branch {
         prefix.copy_from_slice(PREFIX);
         write_hex(&mut hex[..2], u32::from(self.worker));
         write_hex(&mut hex[2..10], self.slot);
-        write_hex(&mut hex[10..], self.nonce);
+        write_hex(&mut hex[10..18], self.nonce);
+        write_hex(&mut hex[18..], self.routing);
         out
     }
 }
@@ -57,7 +64,8 @@ pub fn write_hex(out: &mut [u8], n: u32) {
     }
 }
 
-fn parse_hex(text: &[u8]) -> Option<u32> {
+/// Reads a number in lower-case hexadecimal.
+pub fn parse_hex(text: &[u8]) -> Option<u32> {
     text.iter().try_fold(0u32, |n, b| {
         let digit = match b {
             b'0'..=b'9' => b - b'0',
@@ -74,10 +82,10 @@ mod tests {
 
     #[test]
     fn reads_its_own_branches_only() {
-        let b = Branch { worker: 7, slot: 0xdead_beef, nonce: 1 };
+        let b = Branch { worker: 7, slot: 0xdead_beef, nonce: 1, routing: 0xffff_0000 };
         assert_eq!(Branch::parse(&b.to_bytes()), Some(b));
-        assert_eq!(Branch::parse(b"z9hG4bK-sw07deadbeef0000000"), None);
-        assert_eq!(Branch::parse(b"z9hG4bK-sw07DEADBEEF00000001"), None);
+        assert_eq!(Branch::parse(b"z9hG4bK-sw07deadbeef00000001ffff000"), None);
+        assert_eq!(Branch::parse(b"z9hG4bK-sw07DEADBEEF00000001ffff0000"), None);
         assert_eq!(Branch::parse(b"z9hG4bKnashds7"), None);
         assert!(is_rfc3261(b"z9hg4bKx") && !is_rfc3261(b"z9hG4bK") && !is_rfc3261(b"1"));
     }

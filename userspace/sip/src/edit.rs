@@ -62,6 +62,12 @@ impl Edits {
         self
     }
 
+    /// Appends a number to the latest edit's text.
+    pub fn push_decimal(&mut self, n: u32) -> &mut Self {
+        crate::respond::push_decimal(&mut self.text, n);
+        self.push(b"")
+    }
+
     /// Length by which the part of the message inside `within` changes.
     pub fn growth(&self, within: Span) -> i64 {
         let inside = |e: &&Edit| e.at >= within.start && e.at + e.remove <= within.end;

@@ -112,8 +112,14 @@ pub enum HeaderName {
     ContentType,
     /// Proxy-Require
     ProxyRequire,
+    /// Max-Breadth (RFC 5393)
+    MaxBreadth,
     /// Retry-After
     RetryAfter,
+    /// WWW-Authenticate or Proxy-Authenticate
+    Challenge,
+    /// Proxy-Authorization
+    ProxyAuthorization,
     /// Every other header.
     Other,
 }
@@ -129,7 +135,7 @@ impl HeaderName {
             4 => &[(b"from", Self::From), (b"cseq", Self::CSeq)],
             5 => &[(b"route", Self::Route)],
             7 => &[(b"call-id", Self::CallId), (b"contact", Self::Contact)],
-            11 => &[(b"retry-after", Self::RetryAfter)],
+            11 => &[(b"retry-after", Self::RetryAfter), (b"max-breadth", Self::MaxBreadth)],
             12 => &[
                 (b"max-forwards", Self::MaxForwards),
                 (b"content-type", Self::ContentType),
@@ -137,6 +143,9 @@ impl HeaderName {
             ],
             13 => &[(b"proxy-require", Self::ProxyRequire)],
             14 => &[(b"content-length", Self::ContentLength)],
+            16 => &[(b"www-authenticate", Self::Challenge)],
+            18 => &[(b"proxy-authenticate", Self::Challenge)],
+            19 => &[(b"proxy-authorization", Self::ProxyAuthorization)],
             _ => &[],
         };
         candidates.iter().find(|(n, _)| name.eq_ignore_ascii_case(n)).map_or(Self::Other, |(_, name)| *name)
@@ -179,6 +188,8 @@ pub enum ParseError {
 /// What is wrong with a message whose start line could be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Defect {
+    /// White space behind the request line (RFC 4475 3.1.2.10).
+    BadStartLine,
     /// A header line without colon or with a bad name.
     BadHeaderLine,
     /// More than [`MAX_HEADERS`].
@@ -222,14 +233,14 @@ impl<'a> Message<'a> {
             return Err(ParseError::KeepAlive);
         }
         let (line, mut at) = take_line(bytes, 0).unwrap_or((Span::new(0, bytes.len()), bytes.len()));
-        let start = start_line(bytes, line).ok_or(ParseError::NotSip)?;
+        let (start, clean) = start_line(bytes, line).ok_or(ParseError::NotSip)?;
         let mut message = Self {
             bytes,
             start,
             headers: ArrayVec::new(),
             headers_end: bytes.len(),
             body: Span::new(bytes.len(), bytes.len()),
-            defect: None,
+            defect: (!clean).then_some(Defect::BadStartLine),
         };
         loop {
             let Some((line, next)) = take_line(bytes, at) else {
@@ -348,14 +359,17 @@ fn unfold(bytes: &[u8], mut next: usize) -> usize {
     next
 }
 
-fn start_line(bytes: &[u8], line: Span) -> Option<StartLine> {
-    let text = &bytes[line.range()];
-    if text.len() >= 11 && text[..7].eq_ignore_ascii_case(b"SIP/2.0") && text[7] == b' ' {
-        let digits = &text[8..];
+/// Reads the first line; whether nothing but the line was on it.
+fn start_line(bytes: &[u8], line: Span) -> Option<(StartLine, bool)> {
+    let whole = &bytes[line.range()];
+    if whole.len() >= 11 && whole[..7].eq_ignore_ascii_case(b"SIP/2.0") && whole[7] == b' ' {
+        let digits = &whole[8..];
         let status = crate::scan::number(&digits[..3])? as u16;
         let delimited = digits.get(3).is_none_or(|b| *b == b' ');
-        return (delimited && (100..700).contains(&status)).then_some(StartLine::Response { status });
+        let response = StartLine::Response { status };
+        return (delimited && (100..700).contains(&status)).then_some((response, true));
     }
+    let text = whole.trim_ascii_end();
     let first = memchr::memchr(b' ', text)?;
     let last = memchr::memrchr(b' ', text)?;
     let name = &text[..first];
@@ -367,12 +381,13 @@ fn start_line(bytes: &[u8], line: Span) -> Option<StartLine> {
         return None;
     }
     let base = line.start as usize;
-    Some(StartLine::Request {
+    let request = StartLine::Request {
         method: Method::from_bytes(name),
         name: Span::new(base, base + first),
         uri: Span::new(base + first + 1, base + last),
         version: Span::new(base + last + 1, base + text.len()),
-    })
+    };
+    Some((request, text.len() == whole.len()))
 }
 
 /// A character of `token` (RFC 3261 25.1).

@@ -1,6 +1,6 @@
 //! Responses that the node itself makes (RFC 3261 8.2.6).
 
-use crate::{Edits, HeaderName, Message, scan::NameAddr, scan::Via};
+use crate::{Edits, HeaderName, Message, Span, scan::NameAddr, scan::Via};
 use alloc::vec::Vec;
 use core::{fmt::Write as _, net::SocketAddr};
 
@@ -76,6 +76,8 @@ fn push_top_via(out: &mut Vec<u8>, value: &[u8], remote: SocketAddr) {
 pub struct ViaMarks {
     received: Option<core::net::IpAddr>,
     rport: Option<u16>,
+    /// Offset and length of a `received` that came with the request.
+    stale: Option<(usize, usize)>,
 }
 
 impl ViaMarks {
@@ -84,23 +86,26 @@ impl ViaMarks {
         let wants_rport = via.rport == Some(None);
         let same = crate::scan::uri::ip(via.host) == Some(remote.ip());
         Self {
-            received: (wants_rport || !same).then_some(remote.ip()),
+            received: (wants_rport || !same || via.received.is_some()).then_some(remote.ip()),
             rport: wants_rport.then_some(remote.port()),
+            stale: via.received.map(|r| (r.as_ptr() as usize - via.text.as_ptr() as usize, r.len())),
         }
     }
 
-    /// Edits them into a message: the value of `rport`, and `received` behind the last parameter.
-    /// `value` is where the Via's text starts in the message.
+    /// Edits them into a message: the value of `rport`, and `received` behind the last parameter, or in
+    /// place of one that somebody put there before. `value` is where the Via's text starts in the message.
     pub fn edit(&self, text: &[u8], value: usize, edits: &mut Edits) {
         if let Some(port) = self.rport
             && let Some(at) = valueless_rport(text)
         {
-            edits.insert(value + at, b"=");
-            let _ = write!(edits, "{port}");
+            edits.insert(value + at, b"=").push_decimal(port.into());
         }
         if let Some(ip) = self.received {
             // IPv6 bare, as Kamailio, OpenSIPS and the grammar of RFC 3261 write it.
-            edits.insert(value + text.trim_ascii_end().len(), b";received=");
+            match self.stale {
+                Some((at, len)) => drop(edits.replace(Span::new(value + at, value + at + len), b"")),
+                None => drop(edits.insert(value + text.trim_ascii_end().len(), b";received=")),
+            }
             let _ = write!(edits, "{ip}");
         }
     }

@@ -28,6 +28,23 @@ pub(crate) enum Command {
         #[command(subcommand)]
         verb: XdpVerb,
     },
+    /// Show why recent calls went where they went: each attempt, why its peer was chosen, how it ended.
+    Explain {
+        /// Call-ID; without it the latest calls are shown.
+        call_id: Option<String>,
+        /// How many of the latest calls of each worker.
+        #[arg(long, default_value_t = 10, conflicts_with = "call_id")]
+        last: usize,
+        /// Configuration file of the node, to find its socket.
+        #[arg(long, required_unless_present = "socket")]
+        file: Option<PathBuf>,
+        /// The node's status socket.
+        #[arg(long, conflicts_with = "file")]
+        socket: Option<PathBuf>,
+        /// As JSON.
+        #[arg(long)]
+        json: bool,
+    },
     /// Show a running node: regions, peers, workers, drops, latency.
     Status {
         /// Configuration file of the node, to find its socket.

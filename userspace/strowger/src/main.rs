@@ -3,6 +3,7 @@
 
 mod args;
 mod check;
+mod explain;
 mod machine;
 mod run;
 mod status;
@@ -18,6 +19,9 @@ fn main() -> ExitCode {
         Command::Check { file } => check::check(file),
         Command::Run { file } => run::run(file),
         Command::Xdp { verb } => xdp::run(verb),
+        Command::Explain { call_id, last, file, socket, json } => {
+            explain::explain(call_id.as_deref(), *last, file.as_deref(), socket.as_deref(), *json)
+        }
         Command::Status { file, socket, json } => status::status(file.as_deref(), socket.as_deref(), *json),
     };
     match result {

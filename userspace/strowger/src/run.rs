@@ -4,11 +4,13 @@ use crate::machine;
 use anyhow::{Context as _, Result, bail};
 use control::{
     admin::{
-        socket::{self, StatusSocket},
+        explain::{self, CallStory},
+        socket::{self, Asked, Request, StatusSocket},
         status::{self, XdpStatus},
     },
     assemble::{self, Source},
     configure::{self, Checked, schema::XdpMode as ConfigMode},
+    key,
     links::Link,
     next_hop::NextHopKeeper,
     observe::Observer,
@@ -20,11 +22,13 @@ use dataplane::{
 };
 use exchange::{
     Exchange,
-    errands::{Errand, Notice},
+    errands::{Calls, Errand, Notice},
 };
+use proxy::journal;
 use std::{collections::HashMap, io::IsTerminal as _, net::IpAddr, path::Path, sync::Arc, time::Duration};
 use tokio::{
     signal::unix::{SignalKind, signal},
+    sync::{mpsc, oneshot},
     time::sleep,
 };
 use xdp_abi::{AllowValue, MediaRange, NO_PEER, NO_REGION, Settings};
@@ -92,6 +96,16 @@ struct Control {
     started: Duration,
     /// Worker that sends the next probe: all take turns, so that each path is tried.
     prober: usize,
+    /// Questions to the workers that are not answered by all yet, by number.
+    questions: HashMap<u64, Question>,
+    next_question: u64,
+}
+
+/// A question to all workers.
+struct Question {
+    reply: oneshot::Sender<String>,
+    stories: Vec<CallStory>,
+    missing: usize,
 }
 
 impl Control {
@@ -102,7 +116,9 @@ impl Control {
         let sources = assemble::sources(&config);
         exchange.allow.publish(assemble::allow_list(&sources));
         exchange.table.publish(assemble::table(&config, &observer, 1));
-        let plan = plan(&config, links);
+        let key = key::load_or_create(&config.key_file)
+            .with_context(|| format!("key file {}", config.key_file.display()))?;
+        let plan = plan(&config, links, key);
         let prepare = |programs: &mut [Program]| fill_maps(&config, &sources, &observer, 1, programs);
         let node = Node::start(&plan, &exchange, prepare).with_context(|| privileges_hint(&config))?;
         if let Some(core) = config.control_core
@@ -113,7 +129,19 @@ impl Control {
         let policies =
             config.peers.iter().map(|p| config.services[usize::from(p.service.0)].policy).collect();
         let schedule = Schedule::new(started, policies, started.as_nanos() as u64);
-        Ok(Self { config, exchange, node, observer, schedule, sources, generation: 1, started, prober: 0 })
+        Ok(Self {
+            config,
+            exchange,
+            node,
+            observer,
+            schedule,
+            sources,
+            generation: 1,
+            started,
+            prober: 0,
+            questions: HashMap::new(),
+            next_question: 0,
+        })
     }
 
     async fn run(mut self, links: &HashMap<String, Link>) -> Result<()> {
@@ -129,6 +157,7 @@ impl Control {
         let mut interrupt = signal(SignalKind::interrupt())?;
         let mut confirm = tokio::time::interval(CONFIRM);
         let mut watch = tokio::time::interval(WATCH);
+        let (questions, mut asked) = mpsc::channel(64);
         tracing::info!(node = self.config.name, workers = self.config.workers.len(), "ready");
         loop {
             self.probe_due();
@@ -146,7 +175,8 @@ impl Control {
                 _ = interrupt.recv() => break,
                 () = exchange.reports.arrived() => {}
                 () = sleep(until_probe) => {}
-                client = socket.accept() => if let Ok(client) = client { socket::answer(client, self.status()); },
+                client = socket.accept() => if let Ok(client) = client { socket::serve(client, questions.clone()); },
+                Some(asked) = asked.recv() => self.on_question(asked),
                 () = changed(&mut hops) => if let Some(hops) = &mut hops { sleep(GATHER).await; refresh(hops).await; },
                 _ = confirm.tick() => if let Some(hops) = &mut hops { hops.confirm().await; refresh(hops).await; },
                 _ = watch.tick() => if !self.node.is_running() { bail!("a worker ended, see the log"); },
@@ -196,12 +226,49 @@ impl Control {
             match notice {
                 Notice::Peer(report) => changed |= self.observer.on_report(now, report),
                 Notice::Unresolved(address) => unresolved.push(address),
+                Notice::Explained { question, worker, records } => {
+                    let stories = explain::stories(&self.config, worker, &records, now);
+                    self.on_stories(question, stories);
+                }
             }
         }
         if changed {
             self.publish();
         }
         unresolved
+    }
+
+    fn on_question(&mut self, asked: Asked) {
+        // Whoever asked may be gone by now.
+        self.questions.retain(|_, question| !question.reply.is_closed());
+        match asked.request {
+            Request::Status => drop(asked.reply.send(self.status())),
+            Request::Explain(calls) => self.ask_workers(&calls, asked.reply),
+        }
+    }
+
+    /// Asks all workers; the answer is whole when the last of them has told what it knows.
+    fn ask_workers(&mut self, calls: &Calls, reply: oneshot::Sender<String>) {
+        self.next_question += 1;
+        let question = self.next_question;
+        let errand = |calls| Errand::Explain { question, calls };
+        let asked = self.exchange.errands.iter().filter(|worker| worker.send(errand(calls.clone())));
+        let missing = asked.count();
+        self.questions.insert(question, Question { reply, stories: Vec::new(), missing });
+    }
+
+    fn on_stories(&mut self, question: u64, stories: Vec<CallStory>) {
+        let Some(asked) = self.questions.get_mut(&question) else { return };
+        asked.stories.extend(stories);
+        asked.missing = asked.missing.saturating_sub(1);
+        if asked.missing > 0 {
+            return;
+        }
+        if let Some(mut done) = self.questions.remove(&question) {
+            done.stories.sort_by_key(|story| story.at_unix_ms);
+            let answer = serde_json::json!({ "remembered": journal::CAPACITY, "calls": done.stories });
+            let _ = done.reply.send(answer.to_string());
+        }
     }
 
     /// A new generation: to the workers, and to the XDP programs' maps.
@@ -292,7 +359,7 @@ async fn refresh(hops: &mut NextHopKeeper) {
     }
 }
 
-fn plan(config: &Checked, links: &HashMap<String, Link>) -> NodePlan {
+fn plan(config: &Checked, links: &HashMap<String, Link>, token_key: proxy::TokenKey) -> NodePlan {
     let interface = |i: &configure::InterfaceConfig| {
         let link = links.get(&i.device)?;
         let mode = match i.mode {
@@ -326,6 +393,7 @@ fn plan(config: &Checked, links: &HashMap<String, Link>) -> NodePlan {
         media_ports: config.media_ports.clone(),
         media_timeout: config.media_timeout,
         max_transactions: config.max_transactions,
+        token_key,
         ring_size: config.ring_size,
     }
 }

@@ -6,19 +6,29 @@ use serde_json::Value;
 use std::path::{Path, PathBuf};
 
 pub(crate) fn status(file: Option<&Path>, socket: Option<&Path>, json: bool) -> Result<()> {
+    let status = ask(file, socket, "status")?;
+    if json {
+        println!("{status}");
+    } else {
+        print_status(&status);
+    }
+    Ok(())
+}
+
+/// Asks the running node of a configuration, or the one at a socket.
+pub(crate) fn ask(file: Option<&Path>, socket: Option<&Path>, request: &str) -> Result<Value> {
     let path: PathBuf = match (socket, file) {
         (Some(socket), _) => socket.to_owned(),
         (None, Some(file)) => configure::load(file)?.status_socket,
         (None, None) => bail!("expected a configuration file or --socket"),
     };
-    let answer = socket::ask(&path).with_context(|| format!("no node answers on {}", path.display()))?;
-    if json {
-        println!("{}", answer.trim_end());
-        return Ok(());
+    let answer =
+        socket::ask(&path, request).with_context(|| format!("no node answers on {}", path.display()))?;
+    let answer: Value = serde_json::from_str(&answer).context("the node's answer is no JSON")?;
+    if let Some(error) = answer["error"].as_str() {
+        bail!("the node says: {error}");
     }
-    let status: Value = serde_json::from_str(&answer).context("the node's answer is no JSON")?;
-    print_status(&status);
-    Ok(())
+    Ok(answer)
 }
 
 fn print_status(s: &Value) {

@@ -1,5 +1,7 @@
-//! A Unix socket that answers `status` with one line of JSON. Readable and writable by the owner only.
+//! A Unix socket that answers a request line with one line of JSON. Readable and writable by the owner
+//! only. Requests: `status`, `explain CALL-ID`, `calls COUNT`.
 
+use exchange::errands::Calls;
 use std::{
     io,
     os::unix::fs::PermissionsExt,
@@ -9,6 +11,7 @@ use std::{
 use tokio::{
     io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader},
     net::{UnixListener, UnixStream},
+    sync::{mpsc, oneshot},
     time::timeout,
 };
 
@@ -60,34 +63,75 @@ impl Drop for StatusSocket {
     }
 }
 
-/// Answers one client in a task of its own, so that a slow one holds up nothing.
-pub fn answer(stream: UnixStream, status: String) {
+/// What a client asks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Request {
+    /// The node's state.
+    Status,
+    /// What became of calls.
+    Explain(Calls),
+}
+
+/// A request and the way to answer it.
+#[derive(Debug)]
+pub struct Asked {
+    /// What is asked.
+    pub request: Request,
+    /// Takes one line of JSON.
+    pub reply: oneshot::Sender<String>,
+}
+
+impl Request {
+    /// Reads a request line.
+    fn parse(line: &str) -> Option<Self> {
+        match line.trim().split_once(' ').unwrap_or((line.trim(), "")) {
+            ("status", "") => Some(Self::Status),
+            ("explain", call_id) if !call_id.trim().is_empty() => {
+                Some(Self::Explain(Calls::Of(call_id.trim().as_bytes().into())))
+            }
+            ("calls", count) => count.trim().parse().ok().map(|n| Self::Explain(Calls::Latest(n))),
+            _ => None,
+        }
+    }
+}
+
+/// Serves one client in a task of its own, so that a slow one holds up nothing.
+pub fn serve(stream: UnixStream, questions: mpsc::Sender<Asked>) {
     tokio::spawn(async move {
-        let _ = timeout(PATIENCE, converse(stream, &status)).await;
+        let _ = timeout(PATIENCE, converse(stream, &questions)).await;
     });
 }
 
-async fn converse(mut stream: UnixStream, status: &str) -> io::Result<()> {
+async fn converse(mut stream: UnixStream, questions: &mpsc::Sender<Asked>) -> io::Result<()> {
     let (reader, mut writer) = stream.split();
-    let mut request = String::new();
-    BufReader::new(reader.take(MAX_REQUEST)).read_line(&mut request).await?;
-    let answer = match request.trim() {
-        "status" => status,
-        _ => r#"{"error":"unknown request, expected: status"}"#,
+    let mut line = String::new();
+    BufReader::new(reader.take(MAX_REQUEST)).read_line(&mut line).await?;
+    let answer = match Request::parse(&line) {
+        Some(request) => {
+            let (reply, answer) = oneshot::channel();
+            let _ = questions.send(Asked { request, reply }).await;
+            match timeout(PATIENCE / 2, answer).await {
+                Ok(Ok(answer)) => answer,
+                _ => {
+                    r#"{"error":"no answer in time: a worker is stuck, or the node is stopping"}"#.to_owned()
+                }
+            }
+        }
+        None => r#"{"error":"unknown request, expected: status, explain CALL-ID or calls COUNT"}"#.to_owned(),
     };
     writer.write_all(answer.as_bytes()).await?;
     writer.write_all(b"\n").await
 }
 
-/// Asks a node for its status.
+/// Asks a node.
 ///
 /// # Errors
 /// No node listens there, or it does not answer in time.
-pub fn ask(path: &Path) -> io::Result<String> {
+pub fn ask(path: &Path, request: &str) -> io::Result<String> {
     use std::io::{Read, Write};
     let mut stream = std::os::unix::net::UnixStream::connect(path)?;
     stream.set_read_timeout(Some(PATIENCE))?;
-    stream.write_all(b"status\n")?;
+    stream.write_all(format!("{request}\n").as_bytes())?;
     let mut answer = String::new();
     stream.read_to_string(&mut answer)?;
     Ok(answer)

@@ -3,15 +3,16 @@
 use super::checked::{Checked, InterfaceConfig, ListenerConfig, PeerConfig, ServiceConfig, WorkerConfig};
 use super::{
     Fault,
-    schema::{Backend, File, MediaMode},
+    schema::{Backend, File, ForkMode, MediaMode, StateMode},
 };
 use exchange::sources::Prefix;
 use health::Policy;
-use routing::{ListenerId, PeerId, RegionId, ServiceId};
+use routing::{Fork, ListenerId, PeerId, RegionId, ServiceId};
 use std::{
     collections::HashMap,
     net::IpAddr,
     ops::{Range, RangeInclusive},
+    path::PathBuf,
     time::Duration,
 };
 use toml::Spanned;
@@ -49,6 +50,10 @@ impl Checker<'_> {
             Some((self.prefix(&a.prefix)?, region))
         });
         let allow = allow.collect();
+        let status_socket = file.node.status_socket.clone();
+        let status_socket: PathBuf =
+            status_socket.unwrap_or_else(|| format!("/run/strowger/{}.sock", file.node.name)).into();
+        let key_file = file.node.key_file.clone();
         Checked {
             name: file.node.name.clone(),
             afxdp,
@@ -59,12 +64,8 @@ impl Checker<'_> {
                 1..10_000_001,
                 "max_transactions",
             ) as usize,
-            status_socket: file
-                .node
-                .status_socket
-                .clone()
-                .unwrap_or_else(|| format!("/run/strowger/{}.sock", file.node.name))
-                .into(),
+            key_file: key_file.map_or_else(|| status_socket.with_extension("key"), PathBuf::from),
+            status_socket,
             regions: file.region.iter().map(|r| r.name.get_ref().clone()).collect(),
             local_region,
             interfaces: self.interfaces(file),
@@ -328,10 +329,34 @@ impl Checker<'_> {
                     weight: peer.weight,
                 });
             }
+            let stateless = service.state == StateMode::Stateless;
+            if stateless && service.media == MediaMode::Anchor {
+                self.fault(
+                    service.name.span(),
+                    format!(
+                        "service \"{}\" is stateless and anchors media, expected media = \"off\": anchored media is state of a call",
+                        service.name.get_ref()
+                    ),
+                );
+            }
+            if stateless && service.fork == ForkMode::Parallel {
+                self.fault(
+                    service.name.span(),
+                    format!(
+                        "service \"{}\" is stateless and forks in parallel, expected fork = \"sequential\": a fork needs transactions",
+                        service.name.get_ref()
+                    ),
+                );
+            }
             services.push(ServiceConfig {
                 name: service.name.get_ref().clone(),
                 egress: ListenerId(egress.unwrap_or_default() as u16),
                 anchor_media: service.media == MediaMode::Anchor,
+                fork: match service.fork {
+                    ForkMode::Sequential => Fork::Sequential,
+                    ForkMode::Parallel => Fork::Parallel,
+                },
+                stateless,
                 attempt_timeout: self.millis(
                     service.attempt_timeout_ms.as_ref(),
                     2000,

@@ -3,7 +3,7 @@
 use super::schema::XdpMode;
 use exchange::sources::Prefix;
 use health::Policy;
-use routing::{ListenerId, PeerId, RegionId, ServiceId};
+use routing::{Fork, ListenerId, PeerId, RegionId, ServiceId};
 use std::{
     net::{IpAddr, SocketAddr},
     ops::RangeInclusive,
@@ -24,6 +24,8 @@ pub struct Checked {
     pub max_transactions: usize,
     /// Unix socket for status.
     pub status_socket: PathBuf,
+    /// File with the key of the Record-Route cookies.
+    pub key_file: PathBuf,
     /// Names of the regions.
     pub regions: Vec<String>,
     /// Region of the node.
@@ -87,6 +89,10 @@ pub struct ServiceConfig {
     pub egress: ListenerId,
     /// Whether media is anchored.
     pub anchor_media: bool,
+    /// How a new call is offered.
+    pub fork: Fork,
+    /// Forward without transactions.
+    pub stateless: bool,
     /// Silence of an attempt.
     pub attempt_timeout: Duration,
     /// Time for all attempts.

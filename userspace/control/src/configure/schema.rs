@@ -43,6 +43,8 @@ pub struct Node {
     pub region: Option<Spanned<String>>,
     /// Unix socket for `strowger status`.
     pub status_socket: Option<String>,
+    /// File with the key of the Record-Route cookies.
+    pub key_file: Option<String>,
 }
 
 /// `[dataplane]`
@@ -167,6 +169,12 @@ pub struct Service {
     /// Whether media runs through this node.
     #[serde(default)]
     pub media: MediaMode,
+    /// How a new call is offered to the peers.
+    #[serde(default)]
+    pub fork: ForkMode,
+    /// Whether this node keeps transactions.
+    #[serde(default)]
+    pub state: StateMode,
     /// Silence of an attempt after which the next peer is tried.
     pub attempt_timeout_ms: Option<Spanned<u64>>,
     /// Time for all attempts of a call.
@@ -186,6 +194,28 @@ pub enum MediaMode {
     /// SDP untouched.
     #[default]
     Off,
+}
+
+/// How a new call is offered.
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "kebab-case")]
+pub enum ForkMode {
+    /// To one peer after the other.
+    #[default]
+    Sequential,
+    /// To all peers of the best region and priority at once.
+    Parallel,
+}
+
+/// Whether this node keeps transactions.
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "kebab-case")]
+pub enum StateMode {
+    /// Yes: it retries, and answers retransmissions.
+    #[default]
+    Stateful,
+    /// No: every message is forwarded as it comes (RFC 3261 16.11).
+    Stateless,
 }
 
 /// `[service.probe]`

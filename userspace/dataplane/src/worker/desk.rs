@@ -6,7 +6,7 @@ use crate::{
 };
 use exchange::{
     Exchange,
-    errands::{Errand, Notice},
+    errands::{Calls, Errand, Notice},
     snapshot::Reader,
     sources::AllowList,
 };
@@ -70,7 +70,8 @@ impl Desk {
         let table = self.table_reader.load();
         if table.generation != self.table.generation {
             self.table = Arc::clone(table);
-            self.engine.on_table(now, &self.table, &mut Out { io, exchange: &self.exchange });
+            let mut out = Out { io, exchange: &self.exchange, allow: self.allow.load() };
+            self.engine.on_table(now, &self.table, &mut out);
         }
     }
 
@@ -109,7 +110,7 @@ impl Desk {
             return self.engine.tally.drop(DropReason::NoListener);
         };
         let incoming = Incoming { listener, local: arrival.local, remote: arrival.remote, datagram };
-        let mut out = Out { io, exchange: &self.exchange };
+        let mut out = Out { io, exchange: &self.exchange, allow: self.allow.load() };
         match self.engine.on_sip(now, &incoming, &self.table, &mut out) {
             Disposition::Done => {}
             Disposition::BelongsTo(owner) => self.hand_over(usize::from(owner), arrival, datagram),
@@ -174,8 +175,16 @@ impl Desk {
         while let Some(errand) = self.exchange.errands[self.worker].take() {
             match errand {
                 Errand::Probe { peer, timeout } => {
-                    let mut out = Out { io, exchange: &self.exchange };
+                    let mut out = Out { io, exchange: &self.exchange, allow: self.allow.load() };
                     self.engine.probe(now, peer, timeout, &self.table, &mut out);
+                }
+                Errand::Explain { question, calls } => {
+                    let records = match calls {
+                        Calls::Of(call_id) => self.engine.explain(&call_id),
+                        Calls::Latest(count) => self.engine.latest_calls(count),
+                    };
+                    let worker = self.worker;
+                    self.exchange.reports.send(Notice::Explained { question, worker, records });
                 }
                 Errand::Look => {}
                 Errand::Stop => return false,
@@ -187,7 +196,8 @@ impl Desk {
     /// Handles timers that are due.
     pub fn run_timers(&mut self, now: Duration, io: &mut dyn Io) {
         if self.engine.next_deadline().is_some_and(|at| at <= now) {
-            self.engine.on_timer(now, &self.table, &mut Out { io, exchange: &self.exchange });
+            let mut out = Out { io, exchange: &self.exchange, allow: self.allow.load() };
+            self.engine.on_timer(now, &self.table, &mut out);
         }
     }
 
@@ -211,12 +221,17 @@ impl Desk {
 struct Out<'a> {
     io: &'a mut dyn Io,
     exchange: &'a Exchange,
+    allow: &'a AllowList,
 }
 
 impl Outbox for Out<'_> {
     fn send(&mut self, from: SocketAddr, to: SocketAddr, message: &[u8]) {
         let sum = Sum::new().add_bytes(message);
         self.io.send(&Outgoing { from, to, payload: message, sum, tos: SIP_TOS });
+    }
+
+    fn may_reach(&mut self, address: IpAddr) -> bool {
+        self.allow.allows(address)
     }
 
     fn report(&mut self, report: Report) {

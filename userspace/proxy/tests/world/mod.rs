@@ -2,13 +2,17 @@
 
 use media::PortPair;
 use proxy::{Config, Engine, Incoming, Outbox, Report, Timers};
-use routing::{Listener, ListenerId, Peer, PeerId, PeerState, RegionId, Service, ServiceId, Table, Upstream};
+use routing::{
+    Fork, Listener, ListenerId, Peer, PeerId, PeerState, RegionId, Service, ServiceId, Table, Upstream,
+};
 use std::{
     net::{IpAddr, SocketAddr},
     time::Duration,
 };
 
 pub(crate) const CALLER: &str = "192.0.2.10:5070";
+/// An address outside the allow-list.
+pub(crate) const NOT_ALLOWED: &str = "203.0.113.66";
 const ACCESS: &str = "192.0.2.1:5060";
 const CORE: &str = "198.18.0.1:5060";
 
@@ -31,6 +35,9 @@ impl Outbox for Out {
     }
     fn report(&mut self, report: Report) {
         self.reports.push(report);
+    }
+    fn may_reach(&mut self, address: IpAddr) -> bool {
+        address != NOT_ALLOWED.parse::<IpAddr>().unwrap()
     }
     fn media_ports(&mut self, _in_use: bool, _address: IpAddr, _ports: PortPair) {}
 }
@@ -57,6 +64,7 @@ impl World {
             worker: 0,
             workers: 1,
             seeds: [1, 2, 3, 4],
+            token_key: [7; 16],
             rng_seed: 5,
             timers: Timers::default(),
             max_transactions: 100_000,
@@ -139,11 +147,13 @@ fn table() -> Table {
             attempt_timeout: Duration::from_secs(2),
             call_budget: Duration::from_secs(16),
             anchor_media: true,
+            fork: Fork::Sequential,
+            stateless: false,
         }],
         peers: (0..4).map(member).collect(),
         regions: vec!["A".to_owned(), "B".to_owned()],
         local_region: Some(RegionId(0)),
-        by_address: Default::default(),
+        index: Default::default(),
     };
     table.index();
     table
@@ -211,6 +221,17 @@ pub(crate) fn assert_sent(sent: &[Sent], expected: &[(&str, &str)]) {
     let brief = brief(sent);
     let brief: Vec<_> = brief.iter().map(|(a, b)| (a.as_str(), b.as_str())).collect();
     assert_eq!(brief, expected);
+}
+
+/// The caller's Route set, from the Record-Route entries of a response or of the request that the peer
+/// received.
+pub(crate) fn callers_routes(sent: &Sent) -> String {
+    header(&sent.text, "Record-Route").iter().rev().map(|entry| format!("Route: {entry}\r\n")).collect()
+}
+
+/// The callee's.
+pub(crate) fn callees_routes(sent: &Sent) -> String {
+    header(&sent.text, "Record-Route").iter().map(|entry| format!("Route: {entry}\r\n")).collect()
 }
 
 /// All values of a header.

@@ -54,7 +54,17 @@ pub fn list_end(text: &[u8]) -> Option<usize> {
 }
 
 /// First `wanted` outside quoted strings and angle brackets.
+#[inline]
 pub(crate) fn find_unquoted(text: &[u8], wanted: u8) -> Option<usize> {
+    let at = memchr::memchr(wanted, text)?;
+    // Most values hold neither quotes nor brackets before it.
+    match memchr::memchr2(b'"', b'<', &text[..at]) {
+        None => Some(at),
+        Some(_) => find_among_quotes(text, wanted),
+    }
+}
+
+fn find_among_quotes(text: &[u8], wanted: u8) -> Option<usize> {
     let (mut quoted, mut escaped, mut angle) = (false, false, false);
     for (i, b) in text.iter().enumerate() {
         match b {

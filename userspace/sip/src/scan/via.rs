@@ -17,6 +17,8 @@ pub struct Via<'a> {
     pub rport: Option<Option<&'a [u8]>>,
     /// `received`
     pub received: Option<&'a [u8]>,
+    /// Its whole text.
+    pub text: &'a [u8],
     /// Bytes of the header value that this Via takes, without the comma behind it.
     pub len: usize,
     /// Whether another Via follows in the same header.
@@ -54,6 +56,7 @@ impl<'a> Via<'a> {
             branch: None,
             rport: None,
             received: None,
+            text,
             len: text.len(),
             more: comma.is_some(),
             malformed: false,

@@ -1,0 +1,114 @@
+//! Why calls went where they went, as data: the workers' records with names in place of numbers.
+
+use crate::configure::Checked;
+use proxy::journal::{AttemptRecord, End, Outcome, Record};
+use serde::Serialize;
+use std::time::{Duration, SystemTime};
+
+/// One call.
+#[derive(Clone, Debug, Serialize)]
+pub struct CallStory {
+    /// Call-ID, cut off where it is very long.
+    pub call_id: String,
+    /// Worker that owns it.
+    pub worker: usize,
+    /// Listener it arrived at.
+    pub listener: String,
+    /// Who sent it.
+    pub from: String,
+    /// When, in milliseconds since 1970.
+    pub at_unix_ms: u128,
+    /// Peers that were tried, in order.
+    pub attempts: Vec<AttemptStory>,
+    /// What the sender got; none while the call is being set up.
+    pub outcome: Option<String>,
+    /// Milliseconds from the arrival to the outcome.
+    pub took_ms: Option<f64>,
+}
+
+/// One attempt.
+#[derive(Clone, Debug, Serialize)]
+pub struct AttemptStory {
+    /// Peer.
+    pub peer: String,
+    /// Its region.
+    pub region: Option<String>,
+    /// Why it was chosen.
+    pub why: String,
+    /// Milliseconds after the call's arrival.
+    pub after_ms: f64,
+    /// Status of its first response, and milliseconds from the attempt to it.
+    pub first_response: Option<(u16, f64)>,
+    /// How the attempt ended.
+    pub result: String,
+    /// Milliseconds from the attempt to its end.
+    pub took_ms: Option<f64>,
+}
+
+/// Tells the stories of records, which are of one worker.
+pub fn stories(config: &Checked, worker: usize, records: &[Record], now: Duration) -> Vec<CallStory> {
+    let unix_now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    records.iter().map(|record| story(config, worker, record, unix_now.saturating_sub(now))).collect()
+}
+
+fn story(config: &Checked, worker: usize, record: &Record, boot: Duration) -> CallStory {
+    let mut previous = None;
+    let attempts = record.attempts.iter().map(|a| attempt(config, record, a, previous.replace(a))).collect();
+    CallStory {
+        call_id: String::from_utf8_lossy(&record.call_id).into_owned(),
+        worker,
+        listener: config
+            .listeners
+            .get(usize::from(record.listener.0))
+            .map_or_else(String::new, |l| l.name.clone()),
+        from: record.remote.to_string(),
+        at_unix_ms: (boot + record.at).as_millis(),
+        attempts,
+        outcome: record.outcome.map(|(outcome, _)| match outcome {
+            Outcome::Peer(status) => format!("{status} from the peer"),
+            Outcome::Node(status, reason) => format!("{status} {reason}, by this node"),
+        }),
+        took_ms: record.outcome.map(|(_, at)| ms(record.at, at)),
+    }
+}
+
+fn attempt(
+    config: &Checked,
+    record: &Record,
+    a: &AttemptRecord,
+    previous: Option<&AttemptRecord>,
+) -> AttemptStory {
+    let peer = |a: &AttemptRecord| config.peers.get(usize::from(a.peer.0));
+    let name = |a: &AttemptRecord| peer(a).map_or_else(|| a.peer.0.to_string(), |p| p.name.clone());
+    // A peer asked at the same moment as the one before it is a branch of a parallel fork.
+    let why = match previous {
+        Some(p) if p.at == a.at => format!("{}, in parallel with {}", a.why.label(), name(p)),
+        Some(p) => format!("{}, after {}: {}", a.why.label(), name(p), result(p)),
+        None => a.why.label().to_owned(),
+    };
+    AttemptStory {
+        peer: name(a),
+        region: peer(a).and_then(|p| config.regions.get(usize::from(p.region?.0)).cloned()),
+        why,
+        after_ms: ms(record.at, a.at),
+        first_response: a.first.map(|(status, at)| (status, ms(a.at, at))),
+        result: result(a),
+        took_ms: a.end.map(|(_, at)| ms(a.at, at)),
+    }
+}
+
+fn result(a: &AttemptRecord) -> String {
+    match a.end.map(|(end, _)| end) {
+        None => "under way".to_owned(),
+        Some(End::Status(status)) => status.to_string(),
+        Some(End::Silence) => "no response in time".to_owned(),
+        Some(End::NoFinal) => "no final response in time".to_owned(),
+        Some(End::PeerDied) => "the peer became UNHEALTHY".to_owned(),
+        Some(End::Lost) => "answered by another peer, cancelled".to_owned(),
+        Some(End::Stateless) => "forwarded without state".to_owned(),
+    }
+}
+
+fn ms(from: Duration, to: Duration) -> f64 {
+    (to.saturating_sub(from).as_micros() as f64) / 1000.0
+}

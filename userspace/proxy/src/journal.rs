@@ -1,0 +1,182 @@
+//! What became of the latest calls, for `strowger explain`: a ring of records, written once per
+//! attempt, never per packet.
+
+use crate::context::MAX_ATTEMPTS;
+use alloc::vec::Vec;
+use arrayvec::ArrayVec;
+use core::net::SocketAddr;
+use routing::{ListenerId, PeerId, Why};
+use sip::transaction::Time;
+
+/// Calls remembered by each worker.
+pub const CAPACITY: usize = 2048;
+/// Bytes of a Call-ID that are kept.
+pub const CALL_ID: usize = 96;
+
+/// One new request outside a dialog, and all that was done about it.
+#[derive(Clone, Debug)]
+pub struct Record {
+    /// Number of the record, counted up by its worker.
+    pub number: u64,
+    /// Call-ID, cut off at [`CALL_ID`].
+    pub call_id: ArrayVec<u8, CALL_ID>,
+    /// Where it arrived.
+    pub listener: ListenerId,
+    /// Who sent it.
+    pub remote: SocketAddr,
+    /// When.
+    pub at: Time,
+    /// Attempts in order.
+    pub attempts: ArrayVec<AttemptRecord, MAX_ATTEMPTS>,
+    /// What the sender got, and when.
+    pub outcome: Option<(Outcome, Time)>,
+}
+
+/// One peer that was tried.
+#[derive(Clone, Debug)]
+pub struct AttemptRecord {
+    /// The peer.
+    pub peer: PeerId,
+    /// Why this one.
+    pub why: Why,
+    /// When it was asked.
+    pub at: Time,
+    /// Its first response.
+    pub first: Option<(u16, Time)>,
+    /// How the attempt ended; none while it is under way.
+    pub end: Option<(End, Time)>,
+}
+
+/// How an attempt ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// With a final response.
+    Status(u16),
+    /// No response at all in time.
+    Silence,
+    /// Provisional responses, but no final one in time (timer C, or a CANCEL without effect).
+    NoFinal,
+    /// Its peer became UNHEALTHY meanwhile.
+    PeerDied,
+    /// Another attempt was answered.
+    Lost,
+    /// Forwarded without state: what came of it is not known here.
+    Stateless,
+}
+
+/// What the sender of a request got.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// A peer's final response.
+    Peer(u16),
+    /// An answer of this node.
+    Node(u16, &'static str),
+}
+
+/// The ring.
+#[derive(Default)]
+pub(crate) struct Journal {
+    records: Vec<Record>,
+    written: u64,
+}
+
+impl Journal {
+    /// Starts a record; its number.
+    pub(crate) fn open(&mut self, call_id: &[u8], listener: ListenerId, remote: SocketAddr, at: Time) -> u64 {
+        let number = self.written;
+        self.written += 1;
+        let record = Record {
+            number,
+            call_id: call_id.iter().take(CALL_ID).copied().collect(),
+            listener,
+            remote,
+            at,
+            attempts: ArrayVec::new(),
+            outcome: None,
+        };
+        match self.records.get_mut(number as usize % CAPACITY) {
+            Some(slot) => *slot = record,
+            None => self.records.push(record),
+        }
+        number
+    }
+
+    fn record(&mut self, number: Option<u64>) -> Option<&mut Record> {
+        let number = number?;
+        self.records.get_mut(number as usize % CAPACITY).filter(|r| r.number == number)
+    }
+
+    pub(crate) fn attempt(&mut self, number: Option<u64>, peer: PeerId, why: Why, at: Time) {
+        if let Some(record) = self.record(number) {
+            let _ = record.attempts.try_push(AttemptRecord { peer, why, at, first: None, end: None });
+        }
+    }
+
+    fn of_peer(&mut self, number: Option<u64>, peer: Option<PeerId>) -> Option<&mut AttemptRecord> {
+        self.record(number)?.attempts.iter_mut().find(|a| Some(a.peer) == peer)
+    }
+
+    pub(crate) fn response(&mut self, number: Option<u64>, peer: Option<PeerId>, status: u16, at: Time) {
+        if let Some(attempt) = self.of_peer(number, peer) {
+            attempt.first.get_or_insert((status, at));
+        }
+    }
+
+    /// The first end counts: what comes afterwards changes nothing for the call.
+    pub(crate) fn end(&mut self, number: Option<u64>, peer: Option<PeerId>, end: End, at: Time) {
+        if let Some(attempt) = self.of_peer(number, peer) {
+            attempt.end.get_or_insert((end, at));
+        }
+    }
+
+    pub(crate) fn outcome(&mut self, number: Option<u64>, outcome: Outcome, at: Time) {
+        if let Some(record) = self.record(number) {
+            record.outcome.get_or_insert((outcome, at));
+        }
+    }
+
+    /// Records of a Call-ID, oldest first.
+    pub(crate) fn of_call(&self, call_id: &[u8]) -> Vec<Record> {
+        let wanted = &call_id[..call_id.len().min(CALL_ID)];
+        let mut found: Vec<_> = self.records.iter().filter(|r| &r.call_id[..] == wanted).cloned().collect();
+        found.sort_by_key(|r| r.number);
+        found
+    }
+
+    /// The latest records, oldest first.
+    pub(crate) fn latest(&self, count: usize) -> Vec<Record> {
+        let first = self.written.saturating_sub(count as u64);
+        let mut found: Vec<_> = self.records.iter().filter(|r| r.number >= first).cloned().collect();
+        found.sort_by_key(|r| r.number);
+        found
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use core::time::Duration;
+
+    #[test]
+    fn the_ring_forgets_the_oldest_and_never_mixes_calls() {
+        let mut journal = Journal::default();
+        let remote = "192.0.2.1:5060".parse().unwrap();
+        let open = |n: usize, journal: &mut Journal| {
+            journal.open(
+                alloc::format!("call{n}").as_bytes(),
+                ListenerId(0),
+                remote,
+                Duration::from_millis(n as u64),
+            )
+        };
+        let first = open(0, &mut journal);
+        for n in 1..=CAPACITY {
+            open(n, &mut journal);
+        }
+        journal.attempt(Some(first), PeerId(0), Why::Local, Duration::ZERO);
+        assert!(journal.of_call(b"call0").is_empty());
+        assert!(journal.of_call(b"call2048")[0].attempts.is_empty(), "its slot was the first call's");
+        assert_eq!(journal.latest(2).iter().map(|r| r.number).collect::<Vec<_>>(), [2047, 2048]);
+        assert_eq!(journal.latest(10_000).len(), CAPACITY);
+    }
+}

@@ -1,0 +1,141 @@
+//! Forwarding without transaction state (RFC 3261 16.11, requirement E8): the ACK of a 2xx, and
+//! everything on a route that says so, whose upstream does its own retries.
+//!
+//! All copies of a request, its CANCEL and its ACK take the same way, because peer and branch follow
+//! from what they have in common. The branch also proves to a response that this node sent the request.
+
+use crate::{
+    context::{Hop, Route},
+    engine::{Engine, Incoming},
+    forward::{self, Forward},
+    inbound::Inbound,
+    journal::{End, Outcome},
+    report::Counter,
+    request::Decision,
+    token::Token,
+    turn::Turn,
+};
+use core::net::SocketAddr;
+use packet::DropReason;
+use routing::{Listener, ListenerId, select};
+use sip::{
+    HeaderName, Message, Method,
+    branch::Branch,
+    scan::{CSeq, Via, uri},
+};
+
+/// Slots of branches without transaction; the low half is the listener that the request came in by.
+const STATELESS: u32 = 0xffff_0000;
+
+impl Engine {
+    /// Hash of what all messages of one transaction have in common, on the way back, too.
+    fn transaction_hash(&self, via: &Via<'_>, call_id: &[u8], cseq: u32) -> u64 {
+        let port = via.port.unwrap_or(5060).to_be_bytes();
+        let branch = via.branch.unwrap_or_default();
+        self.keys.hash(&[branch, via.host, &port, call_id, &cseq.to_be_bytes()])
+    }
+
+    pub(crate) fn forward_stateless(
+        &mut self,
+        incoming: &Incoming<'_>,
+        inbound: &Inbound<'_, '_>,
+        decision: &Decision,
+        turn: &mut Turn<'_>,
+    ) {
+        let request = &inbound.request;
+        let hash = self.transaction_hash(&request.via, request.call_id, request.cseq);
+        let new_call = request.method == Method::Invite && request.to_tag.is_none();
+        let record = new_call
+            .then(|| self.journal.open(request.call_id, incoming.listener, incoming.remote, turn.now));
+        let hop = match decision.route {
+            Route::Dialog(hop) => Some(hop),
+            Route::Service(id) => turn.table.service(id).and_then(|service| {
+                let choice = select(turn.table, service, &[], (hash >> 32) as u32)?;
+                if new_call {
+                    self.tally.count(Counter::Calls);
+                    self.tally.peer(choice.peer).attempts += 1;
+                    self.journal.attempt(record, choice.peer, choice.why, turn.now);
+                    self.journal.end(record, Some(choice.peer), End::Stateless, turn.now);
+                }
+                let to = turn.table.peer(choice.peer)?.address;
+                Some(Hop { egress: service.egress, to, peer: Some(choice.peer) })
+            }),
+        };
+        let Some(hop) = hop else { return self.tally.drop(DropReason::NoListener) };
+        let (Some(ingress), Some(egress)) =
+            (turn.table.listener(incoming.listener), turn.table.listener(hop.egress))
+        else {
+            return;
+        };
+        let slot = STATELESS | u32::from(incoming.listener.0);
+        let branch =
+            Branch { worker: self.config.worker, slot, nonce: hash as u32, routing: decision.routing };
+        let makes_dialog = matches!(decision.route, Route::Service(_)) && forward::makes_dialog(request);
+        let forward = Forward {
+            remote: incoming.remote,
+            ingress,
+            egress,
+            branch,
+            in_dialog: matches!(decision.route, Route::Dialog(_)),
+            breadth: request.max_breadth,
+            record_route: makes_dialog.then(|| Token::new(hop.peer, request, true, turn.table)),
+            call: self.keys.call(request.call_id),
+            sender: decision.sender,
+        };
+        self.tally.count(Counter::Stateless);
+        let mut message = core::mem::take(&mut self.buffer);
+        self.write_forwarded(inbound, &forward, &mut message);
+        self.send(turn, egress.address, hop.to, &message);
+        self.buffer = message;
+    }
+
+    /// A response whose branch has no transaction; `false`: it is none that this node asked for.
+    pub(crate) fn respond_stateless(
+        &mut self,
+        m: &Message<'_>,
+        status: u16,
+        branch: Branch,
+        turn: &mut Turn<'_>,
+    ) -> bool {
+        let Some((to, listener)) = self.stateless_way_back(m, branch, turn) else { return false };
+        self.tally.count(Counter::Stateless);
+        if let (Some(call_id), 200..) = (m.value(HeaderName::CallId), status)
+            && let Some(record) = self.journal.of_call(call_id).last()
+        {
+            self.journal.outcome(Some(record.number), Outcome::Peer(status), turn.now);
+        }
+        let mut message = core::mem::take(&mut self.buffer);
+        self.edits.clear();
+        forward::pop_via(m, &mut self.edits);
+        self.edits.write(m.bytes, &mut message);
+        self.send(turn, listener.address, to, &message);
+        self.buffer = message;
+        true
+    }
+
+    fn stateless_way_back<'t>(
+        &mut self,
+        m: &Message<'_>,
+        branch: Branch,
+        turn: &mut Turn<'t>,
+    ) -> Option<(SocketAddr, &'t Listener)> {
+        if branch.slot & STATELESS != STATELESS {
+            return None;
+        }
+        let via = forward::second_via(m)?;
+        let cseq = CSeq::parse(m.value(HeaderName::CSeq)?)?;
+        let hash = self.transaction_hash(&via, m.value(HeaderName::CallId)?, cseq.number);
+        if hash as u32 != branch.nonce {
+            return None;
+        }
+        // This node marked that Via when the request came (RFC 3261 18.2.2, RFC 3581).
+        let ip = uri::ip(via.received.map_or(via.host, |r| r.trim_ascii()))?;
+        let rport = via.rport.flatten().and_then(sip::scan::number).and_then(|n| u16::try_from(n).ok());
+        let to = SocketAddr::new(ip, rport.or(via.port).unwrap_or(5060));
+        if !turn.out.may_reach(to.ip()) {
+            self.tally.count(Counter::ForbiddenNextHops);
+            return None;
+        }
+        Some((to, turn.table.listener(ListenerId(branch.slot as u16))?))
+    }
+}
