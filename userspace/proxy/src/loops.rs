@@ -34,7 +34,6 @@ impl Keys {
         part(&incoming.listener.0.to_be_bytes());
         part(request.uri_text);
         part(request.from_tag.unwrap_or_default());
-        part(request.to_tag.unwrap_or_default());
         part(request.call_id);
         part(&request.cseq.to_be_bytes());
         routes.remaining(m).for_each(&mut part);
@@ -52,7 +51,7 @@ impl Keys {
             request.call_id,
             &request.cseq.to_be_bytes(),
             request.uri_text,
-            &[request.method as u8],
+            request.method_name,
         ])
     }
 }

@@ -228,7 +228,7 @@ impl Engine {
             });
         };
         let stateless = turn.table.service(id).is_some_and(|s| s.stateless);
-        let merge_key = (!stateless).then(|| self.keys.merged(request));
+        let merge_key = (!stateless && request.to_tag.is_none()).then(|| self.keys.merged(request));
         if merge_key.is_some_and(|key| self.is_merged(key)) {
             self.tally.count(Counter::Merged);
             return Err(Reject::new(482, "Merged Request"));

@@ -26,6 +26,8 @@ const fn bad(reason: &'static str) -> Fault {
 pub struct Request<'a> {
     /// Method.
     pub method: Method,
+    /// Its name.
+    pub method_name: &'a [u8],
     /// Request-URI.
     pub uri: Uri<'a>,
     /// Its text.
@@ -137,6 +139,7 @@ impl<'a> Request<'a> {
         }
         Ok(Self {
             method,
+            method_name: cseq.name,
             uri,
             uri_text,
             via,

@@ -1,14 +1,12 @@
 //! Calls in virtual time: who gets what, when, and what is left afterwards.
 
-mod world;
-
-use proxy::{Counter, Report};
-use routing::{PeerId, PeerState};
-use std::time::Duration;
-use world::{
+use crate::world::{
     Sent, World, assert_sent, callees_routes, callers_routes, header, request, request_with, respond,
     respond_with, sdp,
 };
+use proxy::{Counter, Report};
+use routing::{PeerId, PeerState};
+use std::time::Duration;
 
 const MS: fn(u64) -> Duration = Duration::from_millis;
 
@@ -29,8 +27,8 @@ fn in_dialog(method: &str, call: &str, cseq: u32, routes: &str) -> String {
         "{method} sip:bob@{p} SIP/2.0\r\nVia: SIP/2.0/UDP {c};branch=z9hG4bK{call}{method}{cseq}\r\nMax-Forwards: 70\r\n\
          {routes}From: <sip:alice@example.com>;tag=a\r\n\
          To: <sip:bob@example.com>;tag=b\r\nCall-ID: {call}\r\nCSeq: {cseq} {method}\r\nContent-Length: 0\r\n\r\n",
-        p = world::peer(0),
-        c = world::CALLER,
+        p = crate::world::peer(0),
+        c = crate::world::CALLER,
     )
 }
 
@@ -214,7 +212,7 @@ fn a_phone_that_rings_at_a_dying_peer_does_not_end_the_call() {
     w.peer_sends(0, &respond(&first, 180));
     let sent = w.pass(Duration::from_secs(182));
     assert_eq!(
-        world::brief(&sent)[..2],
+        crate::world::brief(&sent)[..2],
         [("CANCEL".to_owned(), "p0".to_owned()), ("408".to_owned(), "caller".to_owned())]
     );
     assert_eq!(count(&w, Counter::Retries), 0);
@@ -242,7 +240,7 @@ fn a_cancel_to_a_silent_peer_ends_the_call_without_another_attempt() {
     w.caller_sends(&request("CANCEL", "c"));
     let sent = w.pass(MS(2100));
     assert!(sent.iter().all(|s| !s.text.starts_with("CANCEL")), "no CANCEL before a provisional");
-    assert_eq!(world::brief(&sent).last().unwrap().0, "487");
+    assert_eq!(crate::world::brief(&sent).last().unwrap().0, "487");
     assert_eq!(count(&w, Counter::Retries), 0);
 }
 
@@ -337,7 +335,7 @@ fn other_methods_are_repeated_answered_and_never_get_a_408() {
     // Silence: nothing is sent upstream (RFC 4320).
     w.caller_sends(&request("MESSAGE", "n"));
     let sent = w.pass(Duration::from_secs(40));
-    assert!(sent.iter().all(|s| s.text.starts_with("MESSAGE")), "{:?}", world::brief(&sent));
+    assert!(sent.iter().all(|s| s.text.starts_with("MESSAGE")), "{:?}", crate::world::brief(&sent));
     w.pass(Duration::from_secs(40));
     assert_eq!(w.engine.transactions(), 0);
 }

@@ -1,0 +1,6 @@
+//! The engine in virtual time: calls as SIP says, routing rules, and a model with a bad network.
+
+mod calls;
+mod model;
+mod routing;
+mod world;
