@@ -36,5 +36,30 @@ fn rtp_relay_in_memory(mut relay: ::bench::Relay) -> ::bench::Relay {
     relay
 }
 
-library_benchmark_group!(name = stages; benchmarks = frame_view_and_rewrite, sip_parse, table_lookup, rtp_relay_in_memory);
+/// The second one: buffers have grown and caches are warm.
+fn warm(mut forwarder: ::bench::Forwarder) -> ::bench::Forwarder {
+    forwarder.one();
+    forwarder
+}
+
+fn forward_invite() -> ::bench::Forwarder {
+    warm(::bench::Forwarder::invite())
+}
+
+fn forward_bye() -> ::bench::Forwarder {
+    warm(::bench::Forwarder::bye())
+}
+
+#[library_benchmark]
+#[bench::invite_670(setup = forward_invite)]
+#[bench::bye(setup = forward_bye)]
+fn sip_forward_stateless(mut forwarder: ::bench::Forwarder) -> ::bench::Forwarder {
+    forwarder.one();
+    forwarder
+}
+
+library_benchmark_group!(
+    name = stages;
+    benchmarks = frame_view_and_rewrite, sip_parse, table_lookup, rtp_relay_in_memory, sip_forward_stateless
+);
 main!(library_benchmark_groups = stages);

@@ -13,7 +13,7 @@ fn frame_view_and_rewrite(bencher: Bencher) {
     bencher.bench_local(|| bench::view_and_rewrite(black_box(&mut frame)));
 }
 
-#[divan::bench]
+#[divan::bench(sample_size = 200)]
 fn sip_parse_invite_670(bencher: Bencher) {
     let invite = bench::invite();
     bencher.bench_local(|| bench::parse_sip(black_box(&invite)));
@@ -33,4 +33,16 @@ fn table_lookup(bencher: Bencher, peers: u16) {
 fn rtp_relay_in_memory(bencher: Bencher) {
     let mut relay = bench::Relay::new();
     bencher.bench_local(|| relay.one());
+}
+
+#[divan::bench(sample_size = 200)]
+fn sip_forward_stateless_invite_670(bencher: Bencher) {
+    let mut forwarder = bench::Forwarder::invite();
+    bencher.bench_local(|| forwarder.one());
+}
+
+#[divan::bench(sample_size = 200)]
+fn sip_forward_stateless_bye(bencher: Bencher) {
+    let mut forwarder = bench::Forwarder::bye();
+    bencher.bench_local(|| forwarder.one());
 }

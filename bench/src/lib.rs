@@ -10,14 +10,18 @@ use exchange::{
     Exchange,
     sources::{AllowList, Prefix},
 };
+use media::PortPair;
 use packet::{Headers, checksum::Sum, ethernet::Mac, frame};
-use proxy::{Config, Engine, Timers};
+use proxy::{Config, Engine, Incoming, Outbox, Report, Timers};
 use routing::{
     Choice, Fork, Listener, ListenerId, Peer, PeerId, PeerState, RegionId, Service, ServiceId, Table,
     Upstream,
 };
 use sip::{HeaderName, Message, scan};
-use std::{net::SocketAddr, time::Duration};
+use std::{
+    net::{IpAddr, SocketAddr},
+    time::Duration,
+};
 
 fn at(text: &str) -> SocketAddr {
     text.parse().expect("an address")
@@ -134,6 +138,106 @@ pub fn table_lookup(table: &Table, roll: u32) -> Option<(Choice, PeerId)> {
     Some((choice, table.peer_at(table.peer(choice.peer)?.address)?))
 }
 
+/// One engine that forwards the same request again and again, without sockets.
+pub struct Forwarder {
+    engine: Engine,
+    table: Table,
+    out: Discard,
+    request: Vec<u8>,
+    now: Duration,
+}
+
+/// Takes messages like a backend does, by copying them into a frame.
+#[derive(Default)]
+struct Discard {
+    frame: Vec<u8>,
+    sent: u64,
+}
+
+impl Outbox for Discard {
+    fn send(&mut self, _from: SocketAddr, _to: SocketAddr, message: &[u8]) {
+        self.frame.clear();
+        self.frame.extend_from_slice(message);
+        self.sent += 1;
+    }
+    fn may_reach(&mut self, _address: IpAddr) -> bool {
+        true
+    }
+    fn report(&mut self, _report: Report) {}
+    fn media_ports(&mut self, _in_use: bool, _address: IpAddr, _ports: PortPair) {}
+}
+
+impl Forwarder {
+    /// Forwards the INVITE of 670 bytes on a stateless route: parsed, routed and edited.
+    pub fn invite() -> Self {
+        Self::with(invite())
+    }
+
+    /// Forwards a BYE of such a call, by its route set.
+    ///
+    /// # Panics
+    /// If the INVITE is not forwarded.
+    pub fn bye() -> Self {
+        let mut forwarder = Self::invite();
+        forwarder.one();
+        let sent = String::from_utf8_lossy(&forwarder.out.frame).into_owned();
+        let routes: Vec<_> = sent.lines().filter_map(|l| l.strip_prefix("Record-Route: ")).collect();
+        let routes: String = routes.iter().rev().map(|entry| format!("Route: {entry}\r\n")).collect();
+        assert!(!routes.is_empty(), "the INVITE carries Record-Route");
+        let bye = format!(
+            "BYE sip:+4930123456@198.51.0.0:5060 SIP/2.0\r\nVia: SIP/2.0/UDP 192.0.2.10:5060;rport;branch=z9hG4bK5e6f7a8b\r\n\
+             Max-Forwards: 70\r\n{routes}From: <sip:+4989654321@carrier.example.net>;tag=1c2d3e\r\n\
+             To: <sip:+4930123456@carrier.example.net>;tag=4f5a6b\r\nCall-ID: 8f7e6d5c4b3a@192.0.2.10\r\nCSeq: 2 BYE\r\n\
+             Content-Length: 0\r\n\r\n"
+        );
+        forwarder.request = bye.into_bytes();
+        forwarder
+    }
+
+    fn with(request: Vec<u8>) -> Self {
+        let mut table = table(4);
+        table.services[0].stateless = true;
+        table.services[0].anchor_media = false;
+        Self { engine: engine(), table, out: Discard::default(), request, now: Duration::from_secs(1) }
+    }
+
+    /// One request in, one out.
+    ///
+    /// # Panics
+    /// If it is not forwarded.
+    #[inline(never)]
+    pub fn one(&mut self) {
+        let incoming = Incoming {
+            listener: ListenerId(0),
+            local: self.table.listeners[0].address,
+            remote: SocketAddr::from(([192, 0, 2, 10], 5060)),
+            datagram: &self.request,
+        };
+        let sent = self.out.sent;
+        self.engine.on_sip(self.now, &incoming, &self.table, &mut self.out);
+        assert_eq!(self.out.sent, sent + 1, "one message leaves");
+    }
+
+    /// The latest message sent.
+    pub fn sent(&self) -> &[u8] {
+        &self.out.frame
+    }
+}
+
+fn engine() -> Engine {
+    Engine::new(Config {
+        worker: 0,
+        workers: 1,
+        seeds: [1; 4],
+        token_key: [7; 16],
+        rng_seed: 1,
+        timers: Timers::default(),
+        max_transactions: 200_000,
+        media_ports: 20_000..=20_999,
+        media_timeout: Duration::from_secs(60),
+    })
+}
+
 /// A worker with one call, whose media is relayed.
 pub struct Relay {
     desk: Desk,
@@ -152,18 +256,7 @@ impl Relay {
         exchange.allow.publish(AllowList(vec![Prefix { address: at("0.0.0.0:0").ip(), length: 0 }]));
         exchange.table.publish(table(1));
         let ports = 20_000..=20_999;
-        let engine = Engine::new(Config {
-            worker: 0,
-            workers: 1,
-            seeds: [1; 4],
-            token_key: [7; 16],
-            rng_seed: 1,
-            timers: Timers::default(),
-            max_transactions: 100,
-            media_ports: ports.clone(),
-            media_timeout: Duration::from_secs(60),
-        });
-        let mut desk = Desk::new(0, engine, exchange, PortSlices::new(&ports, 1));
+        let mut desk = Desk::new(0, engine(), exchange, PortSlices::new(&ports, 1));
         let mut io = MemoryIo::default();
         let arrival = Arrival {
             local: at("192.0.2.1:5060"),

@@ -87,7 +87,7 @@ impl Journal {
         self.written += 1;
         let record = Record {
             number,
-            call_id: call_id.iter().take(CALL_ID).copied().collect(),
+            call_id: cut(call_id),
             listener,
             remote,
             at,
@@ -150,6 +150,12 @@ impl Journal {
         found.sort_by_key(|r| r.number);
         found
     }
+}
+
+fn cut(call_id: &[u8]) -> ArrayVec<u8, CALL_ID> {
+    let mut kept = ArrayVec::new();
+    let _ = kept.try_extend_from_slice(&call_id[..call_id.len().min(CALL_ID)]);
+    kept
 }
 
 #[cfg(test)]

@@ -66,10 +66,15 @@ pub(crate) fn is_loop(m: &Message<'_>, table: &Table, routing_hash: u32) -> bool
     m.all(HeaderName::Via)
         .map(|header| m.text(header.value))
         // Most Vias are others': one look for the prefix spares reading them.
-        .filter(|value| memchr::memmem::find(value, sip::branch::PREFIX).is_some())
+        .filter(|value| holds_own_branch(value))
         .flat_map(sip::scan::list)
         .filter_map(|item| ours(&Via::parse(item)?))
         .any(|branch| branch.routing == routing_hash)
+}
+
+fn holds_own_branch(value: &[u8]) -> bool {
+    let starts = memchr::memchr_iter(sip::branch::PREFIX[0], value);
+    starts.into_iter().any(|at| value[at..].starts_with(sip::branch::PREFIX))
 }
 
 impl Engine {

@@ -1,7 +1,7 @@
 //! The Route set of a request, read once: our own entries on top, what comes behind them, and strict
 //! routers on either side (RFC 3261 16.4, 16.6 step 6).
 
-use crate::token::{Token, TokenKey};
+use crate::token::{self, Token, TokenKey};
 use arrayvec::ArrayVec;
 use routing::{ListenerId, Table};
 use sip::{
@@ -56,7 +56,14 @@ impl<'a> RouteSet<'a> {
         }
         set.take_restored(m, request, table, key)?;
         for i in 0..set.entries.len() {
-            let uri = entry_uri(m.text(set.entries[i]))?;
+            let entry = m.text(set.entries[i]);
+            if let Some((listener, token)) = own_entry(entry, request, table, key) {
+                set.own_entries += 1;
+                set.own = Some(listener);
+                set.token = set.token.or(Some(token));
+                continue;
+            }
+            let uri = entry_uri(entry)?;
             let parsed = Uri::parse(uri);
             let own = parsed.and_then(|u| table.listener_at(u.socket_addr()?));
             let (Some(listener), Some(parsed)) = (own, parsed) else {
@@ -136,6 +143,18 @@ impl<'a> RouteSet<'a> {
             _ => {}
         }
     }
+}
+
+/// An entry exactly as this node writes it, which most of ours are.
+fn own_entry(
+    entry: &[u8],
+    request: &Request<'_>,
+    table: &Table,
+    key: &TokenKey,
+) -> Option<(ListenerId, Token)> {
+    let (cookie, rest) = entry.strip_prefix(b"<sip:")?.split_at_checked(token::LEN)?;
+    let (listener, b";lr>") = table.listener_written(rest.strip_prefix(b"@")?)? else { return None };
+    Some((listener, Token::read(cookie, key, request.call_id)?))
 }
 
 fn entry_uri(item: &[u8]) -> Result<&[u8], Fault> {

@@ -198,6 +198,12 @@ impl Table {
         self.listeners.iter().position(|l| l.address == address).map(|i| ListenerId(i as u16))
     }
 
+    /// The listener whose address a text starts with as this node writes it, and what comes behind.
+    pub fn listener_written<'a>(&self, text: &'a [u8]) -> Option<(ListenerId, &'a [u8])> {
+        let ids = (0u16..).map(ListenerId);
+        ids.zip(&self.listeners).find_map(|(id, l)| Some((id, text.strip_prefix(l.sent_by.as_bytes())?)))
+    }
+
     /// The peer with this address.
     pub fn peer_at(&self, address: SocketAddr) -> Option<PeerId> {
         let index = &self.index.by_address;

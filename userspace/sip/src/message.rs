@@ -127,28 +127,30 @@ pub enum HeaderName {
 impl HeaderName {
     /// Reads a name, in long or compact form and any case (RFC 3261 7.3.3).
     pub fn from_bytes(name: &[u8]) -> Self {
-        // By length first: at most three names share one.
-        let candidates: &[(&[u8], Self)] = match name.len() {
-            1 => return Self::from_compact(name[0]),
-            2 => &[(b"to", Self::To)],
-            3 => &[(b"via", Self::Via)],
-            4 => &[(b"from", Self::From), (b"cseq", Self::CSeq)],
-            5 => &[(b"route", Self::Route)],
-            7 => &[(b"call-id", Self::CallId), (b"contact", Self::Contact)],
-            11 => &[(b"retry-after", Self::RetryAfter), (b"max-breadth", Self::MaxBreadth)],
-            12 => &[
-                (b"max-forwards", Self::MaxForwards),
-                (b"content-type", Self::ContentType),
-                (b"record-route", Self::RecordRoute),
-            ],
-            13 => &[(b"proxy-require", Self::ProxyRequire)],
-            14 => &[(b"content-length", Self::ContentLength)],
-            16 => &[(b"www-authenticate", Self::Challenge)],
-            18 => &[(b"proxy-authenticate", Self::Challenge)],
-            19 => &[(b"proxy-authorization", Self::ProxyAuthorization)],
-            _ => &[],
+        // Length and first letter leave one candidate.
+        let Some(first) = name.first() else { return Self::Other };
+        let (candidate, kind): (&[u8], Self) = match (name.len(), first | 0x20) {
+            (1, _) => return Self::from_compact(*first),
+            (2, b't') => (b"to", Self::To),
+            (3, b'v') => (b"via", Self::Via),
+            (4, b'f') => (b"from", Self::From),
+            (4, b'c') => (b"cseq", Self::CSeq),
+            (5, b'r') => (b"route", Self::Route),
+            (7, b'c') if name[1] | 0x20 == b'a' => (b"call-id", Self::CallId),
+            (7, b'c') => (b"contact", Self::Contact),
+            (11, b'r') => (b"retry-after", Self::RetryAfter),
+            (11, b'm') => (b"max-breadth", Self::MaxBreadth),
+            (12, b'm') => (b"max-forwards", Self::MaxForwards),
+            (12, b'c') => (b"content-type", Self::ContentType),
+            (12, b'r') => (b"record-route", Self::RecordRoute),
+            (13, b'p') => (b"proxy-require", Self::ProxyRequire),
+            (14, b'c') => (b"content-length", Self::ContentLength),
+            (16, b'w') => (b"www-authenticate", Self::Challenge),
+            (18, b'p') => (b"proxy-authenticate", Self::Challenge),
+            (19, b'p') => (b"proxy-authorization", Self::ProxyAuthorization),
+            _ => return Self::Other,
         };
-        candidates.iter().find(|(n, _)| name.eq_ignore_ascii_case(n)).map_or(Self::Other, |(_, name)| *name)
+        if is_token_in_any_case(name, candidate) { kind } else { Self::Other }
     }
 
     fn from_compact(name: u8) -> Self {
@@ -229,7 +231,9 @@ impl<'a> Message<'a> {
         // Leading line ends are allowed (RFC 3261 7.5).
         let skipped = datagram.iter().take_while(|b| matches!(b, b'\r' | b'\n')).count();
         let bytes = &datagram[skipped..];
-        if bytes.iter().all(|b| matches!(b, b'\r' | b'\n' | b' ' | b'\t' | 0)) {
+        if bytes.first().is_none_or(|b| is_blank(*b) || *b == 0)
+            && bytes.iter().all(|b| is_blank(*b) || *b == 0)
+        {
             return Err(ParseError::KeepAlive);
         }
         let (line, mut at) = take_line(bytes, 0).unwrap_or((Span::new(0, bytes.len()), bytes.len()));
@@ -299,19 +303,26 @@ impl<'a> Message<'a> {
 
     fn index_header(&mut self, start: usize, end: usize) {
         let line = &self.bytes[start..end];
-        let Some(colon) = memchr::memchr(b':', line) else { return self.note(Defect::BadHeaderLine) };
-        let name = line[..colon].trim_ascii_end();
-        if name.is_empty() || !name.iter().all(|b| is_token(*b)) {
+        let name = token_len(line);
+        let mut at = name;
+        while matches!(line.get(at), Some(b' ' | b'\t')) {
+            at += 1;
+        }
+        if name == 0 || line.get(at) != Some(&b':') {
             return self.note(Defect::BadHeaderLine);
         }
-        let raw = &line[colon + 1..];
-        let leading = raw.len() - raw.trim_ascii_start().len();
-        let len = raw.trim_ascii().len();
-        let value_start = start + colon + 1 + if len == 0 { 0 } else { leading };
+        at += 1;
+        let mut stop = line.len();
+        while at < stop && is_blank(line[stop - 1]) {
+            stop -= 1;
+        }
+        while at < stop && is_blank(line[at]) {
+            at += 1;
+        }
         let header = Header {
-            name: HeaderName::from_bytes(name),
+            name: HeaderName::from_bytes(&line[..name]),
             line: Span::new(start, end),
-            value: Span::new(value_start, value_start + len),
+            value: Span::new(start + at, start + stop),
         };
         if self.headers.try_push(header).is_err() {
             self.note(Defect::TooManyHeaders);
@@ -339,6 +350,31 @@ impl<'a> Message<'a> {
         self.body.end = self.body.start + length;
         self.bytes = &self.bytes[..self.body.end as usize];
     }
+}
+
+/// Whether a token is a given one of the same length, in lower case, eight bytes at a time. Good for
+/// letters and hyphens: no other character of a token becomes one of them in lower case.
+fn is_token_in_any_case(token: &[u8], lower: &[u8]) -> bool {
+    const CASE: u64 = u64::from_ne_bytes([0x20; 8]);
+    let (words, tail) = token.as_chunks::<8>();
+    let (lower_words, lower_tail) = lower.as_chunks::<8>();
+    let same =
+        |(word, lower): (&[u8; 8], &[u8; 8])| u64::from_ne_bytes(*word) | CASE == u64::from_ne_bytes(*lower);
+    words.iter().zip(lower_words).all(same) && tail.iter().zip(lower_tail).all(|(b, l)| b | 0x20 == *l)
+}
+
+/// White space of a header line, its end included.
+fn is_blank(b: u8) -> bool {
+    matches!(b, b' ' | b'\t' | b'\r' | b'\n')
+}
+
+/// Length of the token that the text starts with.
+pub(crate) fn token_len(text: &[u8]) -> usize {
+    let mut len = 0;
+    while len < text.len() && is_token(text[len]) {
+        len += 1;
+    }
+    len
 }
 
 /// The line at `at` without its end (CRLF or LF), and where the next one starts.
@@ -391,6 +427,7 @@ fn start_line(bytes: &[u8], line: Span) -> Option<(StartLine, bool)> {
 }
 
 /// A character of `token` (RFC 3261 25.1).
+#[inline]
 pub fn is_token(b: u8) -> bool {
     const TOKEN: [bool; 256] = {
         let mut table = [false; 256];

@@ -2,7 +2,10 @@
 
 use crate::{Edits, HeaderName, Message, Span, scan::NameAddr, scan::Via};
 use alloc::vec::Vec;
-use core::{fmt::Write as _, net::SocketAddr};
+use core::{
+    fmt::Write as _,
+    net::{IpAddr, SocketAddr},
+};
 
 /// A response to make.
 #[derive(Clone, Copy, Debug)]
@@ -74,7 +77,7 @@ fn push_top_via(out: &mut Vec<u8>, value: &[u8], remote: SocketAddr) {
 /// What a server adds to the top Via of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ViaMarks {
-    received: Option<core::net::IpAddr>,
+    received: Option<IpAddr>,
     rport: Option<u16>,
     /// Offset and length of a `received` that came with the request.
     stale: Option<(usize, usize)>,
@@ -106,8 +109,21 @@ impl ViaMarks {
                 Some((at, len)) => drop(edits.replace(Span::new(value + at, value + at + len), b"")),
                 None => drop(edits.insert(value + text.trim_ascii_end().len(), b";received=")),
             }
-            let _ = write!(edits, "{ip}");
+            push_ip(edits, ip);
         }
+    }
+}
+
+fn push_ip(edits: &mut Edits, ip: IpAddr) {
+    match ip {
+        IpAddr::V4(ip) => {
+            let [first, rest @ ..] = ip.octets();
+            edits.push_decimal(first.into());
+            for octet in rest {
+                edits.push(b".").push_decimal(octet.into());
+            }
+        }
+        IpAddr::V6(ip) => drop(write!(edits, "{ip}")),
     }
 }
 
@@ -140,6 +156,9 @@ fn line(out: &mut Vec<u8>, name: &[u8], value: &[u8]) {
 
 /// Appends a number in decimal.
 pub fn push_decimal(out: &mut Vec<u8>, mut n: u32) {
+    if n < 10 {
+        return out.push(b'0' + n as u8);
+    }
     let mut digits = [0; 10];
     let mut at = digits.len();
     loop {

@@ -1,7 +1,7 @@
 //! SIP URIs (RFC 3261 19.1), as far as a proxy reads them.
 
 use super::Params;
-use core::net::{IpAddr, SocketAddr};
+use core::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 /// Scheme of a URI.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,31 +34,35 @@ pub struct Uri<'a> {
 impl<'a> Uri<'a> {
     /// Reads a URI.
     pub fn parse(text: &'a [u8]) -> Option<Self> {
-        if text.iter().any(u8::is_ascii_whitespace) {
-            return None;
-        }
-        let colon = memchr::memchr(b':', text)?;
-        let (name, rest) = (&text[..colon], &text[colon + 1..]);
-        if name.is_empty()
-            || !name.iter().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'+' | b'-' | b'.'))
+        let mut colon = 0;
+        while matches!(text.get(colon), Some(b) if b.is_ascii_alphanumeric() || matches!(b, b'+' | b'-' | b'.'))
         {
+            colon += 1;
+        }
+        if colon == 0 || text.get(colon) != Some(&b':') {
             return None;
         }
-        let scheme = match name {
-            n if n.eq_ignore_ascii_case(b"sip") => Scheme::Sip,
-            n if n.eq_ignore_ascii_case(b"sips") => Scheme::Sips,
-            n if n.eq_ignore_ascii_case(b"tel") => Scheme::Tel,
+        let (name, rest) = (&text[..colon], &text[colon + 1..]);
+        if memchr::memchr3(b' ', b'\t', b'\n', rest).is_some() {
+            return None;
+        }
+        // A user part may hold `;` and `?`, so the `@` is searched first (RFC 4475 3.1.1.9).
+        let at = memchr::memchr(b'@', rest);
+        let is = |scheme: &[u8]| name.eq_ignore_ascii_case(scheme);
+        let scheme = match name.len() {
+            3 if is(b"sip") => Scheme::Sip,
+            4 if is(b"sips") => Scheme::Sips,
+            3 if is(b"tel") => Scheme::Tel,
             _ => Scheme::Other,
         };
         if !matches!(scheme, Scheme::Sip | Scheme::Sips) {
             return Some(Self { scheme, user: None, host: b"", port: None, rest: b"" });
         }
-        // A user part may hold `;` and `?`, so the `@` is searched first (RFC 4475 3.1.1.9).
-        let (user, hostport) = match memchr::memchr(b'@', rest) {
+        let (user, hostport) = match at {
             Some(at) => (Some(&rest[..at]), &rest[at + 1..]),
             None => (None, rest),
         };
-        let end = hostport.iter().position(|b| matches!(b, b';' | b'?')).unwrap_or(hostport.len());
+        let end = memchr::memchr2(b';', b'?', hostport).unwrap_or(hostport.len());
         let (host, port) = split_host_port(&hostport[..end])?;
         Some(Self { scheme, user, host, port, rest: &hostport[end..] })
     }
@@ -83,12 +87,12 @@ pub(crate) fn split_host_port(text: &[u8]) -> Option<(&[u8], Option<u16>)> {
         core::str::from_utf8(&inner[..close]).ok()?.parse::<core::net::Ipv6Addr>().ok()?;
         (&inner[..close], inner[close + 1..].trim_ascii())
     } else {
-        let end = memchr::memchr(b':', text).unwrap_or(text.len());
-        let host = text[..end].trim_ascii();
-        if !host.iter().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'-' | b'_')) {
-            return None;
+        let mut end = 0;
+        while matches!(text.get(end), Some(b) if b.is_ascii_alphanumeric() || matches!(b, b'.' | b'-' | b'_'))
+        {
+            end += 1;
         }
-        (host, &text[end..])
+        (&text[..end], text[end..].trim_ascii_start())
     };
     if host.is_empty() {
         return None;
@@ -105,12 +109,63 @@ pub(crate) fn split_host_port(text: &[u8]) -> Option<(&[u8], Option<u16>)> {
 
 /// An IP address literal without brackets.
 pub fn ip(host: &[u8]) -> Option<IpAddr> {
-    core::str::from_utf8(host).ok()?.parse().ok()
+    match host.first() {
+        Some(b'0'..=b'9') if !host.contains(&b':') => ipv4(host).map(IpAddr::V4),
+        _ => core::str::from_utf8(host).ok()?.parse().ok(),
+    }
+}
+
+/// Four numbers up to 255 without leading zeros: what the standard library reads, without its detours.
+fn ipv4(text: &[u8]) -> Option<Ipv4Addr> {
+    let (mut address, mut dots, mut octet) = (0u32, 0, 0u32);
+    let mut digits = 0;
+    for b in text {
+        let digit = u32::from(b.wrapping_sub(b'0'));
+        if digit <= 9 && (digits == 0 || octet > 0) {
+            octet = octet * 10 + digit;
+            digits += 1;
+            if octet > 255 {
+                return None;
+            }
+        } else if *b == b'.' && digits > 0 {
+            address = address << 8 | octet;
+            (dots, octet, digits) = (dots + 1, 0, 0);
+        } else {
+            return None;
+        }
+    }
+    (dots == 3 && digits > 0).then(|| Ipv4Addr::from(address << 8 | octet))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn ipv4_literals_as_the_standard_library_reads_them() {
+        for text in [
+            "192.0.2.1",
+            "0.0.0.0",
+            "255.255.255.255",
+            "1.2.3.256",
+            "1.2.3",
+            "1.2.3.4.5",
+            "01.2.3.4",
+            "1..2.3",
+            ".1.2.3",
+            "1.2.3.",
+            "00.0.0.0",
+            "1.2.3.4a",
+            "1111.1.1.1",
+            "",
+            "1",
+            "2001:db8::1",
+            "1::",
+            "a.b",
+        ] {
+            assert_eq!(ip(text.as_bytes()), text.parse().ok(), "{text}");
+        }
+    }
 
     #[test]
     fn hosts_ports_and_users() {

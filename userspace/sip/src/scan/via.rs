@@ -1,7 +1,5 @@
 //! Via (RFC 3261 20.42, RFC 3581).
 
-use super::Params;
-
 /// One Via value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Via<'a> {
@@ -28,41 +26,52 @@ pub struct Via<'a> {
 }
 
 impl<'a> Via<'a> {
-    /// Reads the first Via of a header value.
+    /// Reads the first Via of a header value, in one pass.
     pub fn parse(value: &'a [u8]) -> Option<Self> {
-        let comma = super::list_end(value);
-        let text = &value[..comma.unwrap_or(value.len())];
-        let first = memchr::memchr(b'/', text)?;
-        let second = first + 1 + memchr::memchr(b'/', &text[first + 1..])?;
-        let sip = text[..first].trim_ascii().eq_ignore_ascii_case(b"SIP");
+        let mut reader = Reader { text: value, at: 0 };
+        reader.skip_blanks();
+        if !reader.token().eq_ignore_ascii_case(b"SIP") {
+            return None;
+        }
+        reader.slash()?;
         // Another version is answered 505 by whoever reads the request line, over this very Via.
-        let version = text[first + 1..second].trim_ascii();
-        if !sip || version.is_empty() || !version.iter().all(|b| crate::message::is_token(*b)) {
+        if reader.token().is_empty() {
             return None;
         }
-        let after = text[second + 1..].trim_ascii_start();
-        let space = after.iter().position(|b| b.is_ascii_whitespace())?;
-        let transport = &after[..space];
-        if transport.is_empty() || !transport.iter().all(|b| crate::message::is_token(*b)) {
+        reader.slash()?;
+        let transport = reader.token();
+        if transport.is_empty() || !reader.skip_blanks() {
             return None;
         }
-        let sent_by = &after[space..];
-        let end = memchr::memchr(b';', sent_by).unwrap_or(sent_by.len());
-        let (host, port) = super::uri::split_host_port(&sent_by[..end])?;
-        let mut parsed = Self {
+        let (host, port) = reader.sent_by()?;
+        let mut via = Self {
             transport,
             host,
             port,
             branch: None,
             rport: None,
             received: None,
-            text,
-            len: text.len(),
-            more: comma.is_some(),
+            text: value,
+            len: value.len(),
+            more: false,
             malformed: false,
         };
-        Params::new(&sent_by[end..]).for_each(|(name, value)| parsed.param(name, value));
-        Some(parsed)
+        loop {
+            match reader.peek() {
+                Some(b';') => {
+                    let (name, value) = super::params::one(value, &mut reader.at);
+                    via.param(name, value);
+                }
+                Some(b',') => {
+                    via.len = reader.at;
+                    via.text = &value[..reader.at];
+                    via.more = true;
+                    return Some(via);
+                }
+                Some(_) => return None,
+                None => return Some(via),
+            }
+        }
     }
 
     /// Takes one parameter; the first of a name counts.
@@ -75,6 +84,51 @@ impl<'a> Via<'a> {
             n if n.eq_ignore_ascii_case(b"received") => self.received = self.received.or(value),
             n => self.malformed |= n.is_empty(),
         }
+    }
+}
+
+struct Reader<'a> {
+    text: &'a [u8],
+    at: usize,
+}
+
+impl<'a> Reader<'a> {
+    fn peek(&self) -> Option<u8> {
+        self.text.get(self.at).copied()
+    }
+
+    /// Whether there was any.
+    fn skip_blanks(&mut self) -> bool {
+        let start = self.at;
+        while self.peek().is_some_and(|b| b.is_ascii_whitespace()) {
+            self.at += 1;
+        }
+        self.at > start
+    }
+
+    fn token(&mut self) -> &'a [u8] {
+        let start = self.at;
+        self.at += crate::message::token_len(&self.text[start..]);
+        &self.text[start..self.at]
+    }
+
+    fn slash(&mut self) -> Option<()> {
+        self.skip_blanks();
+        if self.peek() != Some(b'/') {
+            return None;
+        }
+        self.at += 1;
+        self.skip_blanks();
+        Some(())
+    }
+
+    /// Host and port, up to the first parameter, the next Via or the end.
+    fn sent_by(&mut self) -> Option<(&'a [u8], Option<u16>)> {
+        let start = self.at;
+        while self.peek().is_some_and(|b| !matches!(b, b';' | b',')) {
+            self.at += 1;
+        }
+        super::uri::split_host_port(&self.text[start..self.at])
     }
 }
 
