@@ -96,13 +96,13 @@ pub fn sip_property(bytes: &[u8]) {
     let Ok(message) = Message::parse(bytes) else { return };
     let mut end = 0;
     for header in &message.headers {
-        assert!(header.line.start >= end && header.line.end as usize <= bytes.len(), "lines in order");
+        assert!(header.line().start >= end && header.line().end as usize <= bytes.len(), "lines in order");
         assert!(
-            header.value.start >= header.line.start && header.value.end <= header.line.end,
+            header.value().start >= header.line().start && header.value().end <= header.line().end,
             "values in their lines"
         );
-        end = header.line.end;
-        let value = message.text(header.value);
+        end = header.line().end;
+        let value = message.text(header.value());
         for item in scan::list(value) {
             let _ = scan::NameAddr::parse(item)
                 .map(|a| (a.tag(), scan::Uri::parse(a.uri).map(|u| u.socket_addr())));

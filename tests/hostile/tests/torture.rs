@@ -18,10 +18,10 @@ fn lines(message: &[u8]) -> Vec<(String, Vec<u8>)> {
     m.headers
         .iter()
         .map(|h| {
-            let line = m.text(h.line);
+            let line = m.text(h.line());
             let colon = line.iter().position(|b| *b == b':').expect("a colon");
             let name = String::from_utf8_lossy(&line[..colon]).trim().to_ascii_lowercase();
-            (name, m.text(h.value).to_vec())
+            (name, m.text(h.value()).to_vec())
         })
         .collect()
 }

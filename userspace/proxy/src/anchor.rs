@@ -36,7 +36,7 @@ impl Engine {
         }
         let length = i64::from(m.body.end - m.body.start) + self.edits.growth(m.body);
         for header in m.all(HeaderName::ContentLength) {
-            self.edits.replace(header.value, b"");
+            self.edits.replace(header.value(), b"");
             let _ = write!(self.edits, "{length}");
         }
     }

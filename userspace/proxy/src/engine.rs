@@ -129,16 +129,14 @@ impl Engine {
         table: &Table,
         out: &mut dyn Outbox,
     ) -> Disposition {
-        let message = match Message::parse(incoming.datagram) {
-            Ok(message) => message,
-            Err(error) => {
-                self.tally.drop(match error {
-                    ParseError::KeepAlive => DropReason::SipKeepAlive,
-                    ParseError::NotSip => DropReason::SipNotSip,
-                });
-                return Disposition::Done;
-            }
-        };
+        let mut message = Message::unread(incoming.datagram);
+        if let Err(error) = message.read() {
+            self.tally.drop(match error {
+                ParseError::KeepAlive => DropReason::SipKeepAlive,
+                ParseError::NotSip => DropReason::SipNotSip,
+            });
+            return Disposition::Done;
+        }
         if let Some(call_id) = message.value(HeaderName::CallId) {
             let owner = Keys::owner(self.keys.call(call_id), self.config.workers);
             if owner != self.config.worker {

@@ -242,11 +242,11 @@ fn rank(status: u16) -> u16 {
 /// Adds the challenges of another response behind those of the best one.
 fn merge_challenges(best: &mut alloc::vec::Vec<u8>, other: &Message<'_>) {
     let Ok(m) = Message::parse(best) else { return };
-    let at = m.all(HeaderName::Challenge).last().map_or(m.headers_end, |h| h.line.end as usize);
+    let at = m.all(HeaderName::Challenge).last().map_or(m.headers_end, |h| h.line().end as usize);
     let mut edits = Edits::new();
     edits.insert(at, b"");
     for header in other.all(HeaderName::Challenge) {
-        edits.push(other.text(header.line));
+        edits.push(other.text(header.line()));
     }
     let mut merged = alloc::vec::Vec::new();
     edits.write(m.bytes, &mut merged);

@@ -132,21 +132,21 @@ pub(crate) fn makes_dialog(request: &Request<'_>) -> bool {
 /// Our Via on top, and what the server adds to the one below (RFC 3261 18.2.1, RFC 3581).
 fn push_via(m: &Message<'_>, request: &Request<'_>, forward: &Forward<'_>, edits: &mut Edits) {
     let Some(header) = m.first(HeaderName::Via) else { return };
-    edits.insert(header.line.start as usize, b"Via: SIP/2.0/UDP ");
+    edits.insert(header.line().start as usize, b"Via: SIP/2.0/UDP ");
     edits
         .push(forward.egress.sent_by.as_bytes())
         .push(b";branch=")
         .push(&forward.branch.to_bytes())
         .push(b"\r\n");
     let via = &request.via;
-    let text = m.text(header.value);
-    ViaMarks::of(via, forward.remote).edit(&text[..via.len], header.value.start as usize, edits);
+    let text = m.text(header.value());
+    ViaMarks::of(via, forward.remote).edit(&text[..via.len], header.value().start as usize, edits);
 }
 
 fn lower_max_forwards(m: &Message<'_>, request: &Request<'_>, edits: &mut Edits) {
     match (m.first(HeaderName::MaxForwards), request.max_forwards) {
         (Some(header), Some(hops)) => {
-            edits.replace(header.value, b"").push_decimal(hops - 1);
+            edits.replace(header.value(), b"").push_decimal(hops - 1);
         }
         _ => drop(edits.insert(m.headers_end, b"Max-Forwards: 70\r\n")),
     }
@@ -156,7 +156,7 @@ fn lower_max_forwards(m: &Message<'_>, request: &Request<'_>, edits: &mut Edits)
 fn set_max_breadth(m: &Message<'_>, request: &Request<'_>, breadth: Option<u32>, edits: &mut Edits) {
     let Some(breadth) = breadth.filter(|b| Some(*b) != request.max_breadth) else { return };
     match m.first(HeaderName::MaxBreadth) {
-        Some(header) => drop(edits.replace(header.value, b"").push_decimal(breadth)),
+        Some(header) => drop(edits.replace(header.value(), b"").push_decimal(breadth)),
         None => {
             edits.insert(m.headers_end, b"Max-Breadth: ").push_decimal(breadth).push(b"\r\n");
         }
@@ -165,8 +165,8 @@ fn set_max_breadth(m: &Message<'_>, request: &Request<'_>, breadth: Option<u32>,
 
 /// Two entries where the request changes sides, so that each side sees an address it can reach.
 fn record_route(m: &Message<'_>, forward: &Forward<'_>, cookie: &[u8], edits: &mut Edits) {
-    let last_via = || m.all(HeaderName::Via).last().map_or(m.headers_end, |h| h.line.end as usize);
-    let at = m.first(HeaderName::RecordRoute).map_or_else(last_via, |h| h.line.start as usize);
+    let last_via = || m.all(HeaderName::Via).last().map_or(m.headers_end, |h| h.line().end as usize);
+    let at = m.first(HeaderName::RecordRoute).map_or_else(last_via, |h| h.line().start as usize);
     let mut entry = |text: &str| {
         edits.insert(at, b"Record-Route: <sip:").push(cookie).push(b"@").push(text.as_bytes());
         edits.push(b";lr>\r\n");
@@ -180,21 +180,21 @@ fn record_route(m: &Message<'_>, forward: &Forward<'_>, cookie: &[u8], edits: &m
 /// Takes the topmost Via off a response.
 pub(crate) fn pop_via(m: &Message<'_>, edits: &mut Edits) {
     let Some(header) = m.first(HeaderName::Via) else { return };
-    let value = m.text(header.value);
+    let value = m.text(header.value());
     match Via::parse(value) {
         Some(via) if via.more => {
-            let start = header.value.start as usize;
+            let start = header.value().start as usize;
             let rest = &value[via.len + 1..];
             let blanks = rest.len() - rest.trim_ascii_start().len();
             edits.remove(Span::new(start, start + via.len + 1 + blanks));
         }
-        _ => edits.remove(header.line),
+        _ => edits.remove(header.line()),
     }
 }
 
 /// The Via below the topmost one.
 pub(crate) fn second_via<'a>(m: &Message<'a>) -> Option<Via<'a>> {
-    let mut vias = m.all(HeaderName::Via).map(|h| m.text(h.value));
+    let mut vias = m.all(HeaderName::Via).map(|h| m.text(h.value()));
     let first = vias.next()?;
     let top = Via::parse(first)?;
     if top.more { Via::parse(first.get(top.len + 1..)?.trim_ascii()) } else { Via::parse(vias.next()?) }
@@ -221,7 +221,7 @@ pub(crate) fn derive(
         }
     };
     for route in m.all(HeaderName::Route) {
-        line(b"Route", m.text(route.value));
+        line(b"Route", m.text(route.value()));
     }
     line(b"From", m.value(HeaderName::From)?);
     line(b"To", to.or(m.value(HeaderName::To))?);

@@ -38,7 +38,7 @@ impl Keys {
         part(&request.cseq.to_be_bytes());
         routes.remaining(m).for_each(&mut part);
         for header in m.all(HeaderName::ProxyAuthorization) {
-            part(m.text(header.value));
+            part(m.text(header.value()));
         }
         hasher.finish() as u32
     }
@@ -64,7 +64,7 @@ pub(crate) fn is_loop(m: &Message<'_>, table: &Table, routing_hash: u32) -> bool
         table.listener_at(address).map(|_| branch)
     };
     m.all(HeaderName::Via)
-        .map(|header| m.text(header.value))
+        .map(|header| m.text(header.value()))
         // Most Vias are others': one look for the prefix spares reading them.
         .filter(|value| holds_own_branch(value))
         .flat_map(sip::scan::list)

@@ -59,7 +59,7 @@ impl Reject {
         let mut reject = Self::new(fault.status, fault.reason);
         if fault.status == 420 {
             for header in m.all(HeaderName::ProxyRequire) {
-                for part in [b"Unsupported: ", m.text(header.value), b"\r\n"] {
+                for part in [b"Unsupported: ", m.text(header.value()), b"\r\n"] {
                     reject.headers.extend_from_slice(part);
                 }
             }

@@ -43,9 +43,10 @@ impl<'a> RouteSet<'a> {
     ) -> Result<Self, Fault> {
         let mut set = Self::default();
         for header in m.all(HeaderName::Route) {
-            let value = m.text(header.value);
+            let value = m.text(header.value());
             for item in list(value).filter(|item| !item.is_empty()) {
-                let start = header.value.start as usize + (item.as_ptr() as usize - value.as_ptr() as usize);
+                let start =
+                    header.value().start as usize + (item.as_ptr() as usize - value.as_ptr() as usize);
                 let span = Span::new(start, start + item.len());
                 let pushed = set.entries.try_push(span);
                 pushed.map_err(|_| Fault { status: 400, reason: "Too Many Routes" })?;
@@ -57,10 +58,13 @@ impl<'a> RouteSet<'a> {
         set.take_restored(m, request, table, key)?;
         for i in 0..set.entries.len() {
             let entry = m.text(set.entries[i]);
-            if let Some((listener, token)) = own_entry(entry, request, table, key) {
+            if let Some((listener, cookie)) = own_entry(entry, table) {
                 set.own_entries += 1;
                 set.own = Some(listener);
-                set.token = set.token.or(Some(token));
+                // All our entries of a dialog carry the same cookie.
+                if set.token.is_none() {
+                    set.token = Token::read(cookie, key, request.call_id);
+                }
                 continue;
             }
             let uri = entry_uri(entry)?;
@@ -120,14 +124,14 @@ impl<'a> RouteSet<'a> {
         let kept = self.entries.get(gone..).unwrap_or_default();
         let mut last_line = m.headers_end;
         for header in m.all(HeaderName::Route) {
-            last_line = header.line.end as usize;
-            let inside = |s: &&Span| s.start >= header.value.start && s.end <= header.value.end;
+            last_line = header.line().end as usize;
+            let inside = |s: &&Span| s.start >= header.value().start && s.end <= header.value().end;
             let (first, last) = (kept.iter().find(inside), kept.iter().rfind(inside));
             let (Some(first), Some(last)) = (first, last) else {
-                edits.remove(header.line);
+                edits.remove(header.line());
                 continue;
             };
-            for (from, to) in [(header.value.start, first.start), (last.end, header.value.end)] {
+            for (from, to) in [(header.value().start, first.start), (last.end, header.value().end)] {
                 if from < to {
                     edits.remove(Span { start: from, end: to });
                 }
@@ -145,16 +149,11 @@ impl<'a> RouteSet<'a> {
     }
 }
 
-/// An entry exactly as this node writes it, which most of ours are.
-fn own_entry(
-    entry: &[u8],
-    request: &Request<'_>,
-    table: &Table,
-    key: &TokenKey,
-) -> Option<(ListenerId, Token)> {
+/// An entry exactly as this node writes it, which most of ours are: its listener and its cookie.
+fn own_entry<'a>(entry: &'a [u8], table: &Table) -> Option<(ListenerId, &'a [u8])> {
     let (cookie, rest) = entry.strip_prefix(b"<sip:")?.split_at_checked(token::LEN)?;
     let (listener, b";lr>") = table.listener_written(rest.strip_prefix(b"@")?)? else { return None };
-    Some((listener, Token::read(cookie, key, request.call_id)?))
+    Some((listener, cookie))
 }
 
 fn entry_uri(item: &[u8]) -> Result<&[u8], Fault> {

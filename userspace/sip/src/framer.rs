@@ -141,7 +141,7 @@ fn content_length(head: &[u8]) -> Result<usize, Broken> {
     let message = Message::parse(head).map_err(|_| Broken::NotSip)?;
     let mut length = None;
     for header in message.all(HeaderName::ContentLength) {
-        let value = scan::number(message.text(header.value)).ok_or(Broken::NoLength)?;
+        let value = scan::number(message.text(header.value())).ok_or(Broken::NoLength)?;
         if length.is_some_and(|seen| seen != value) {
             return Err(Broken::NoLength);
         }

@@ -167,15 +167,25 @@ impl HeaderName {
     }
 }
 
-/// One header line.
+/// One header line. Offsets are kept in 16 bits: a message's head ends within its first 64 KiB.
 #[derive(Clone, Copy, Debug)]
 pub struct Header {
     /// Which.
     pub name: HeaderName,
+    line: [u16; 2],
+    value: [u16; 2],
+}
+
+impl Header {
     /// The whole line, with folded continuations and its line end.
-    pub line: Span,
+    pub fn line(&self) -> Span {
+        Span { start: self.line[0].into(), end: self.line[1].into() }
+    }
+
     /// The value without surrounding white space.
-    pub value: Span,
+    pub fn value(&self) -> Span {
+        Span { start: self.value[0].into(), end: self.value[1].into() }
+    }
 }
 
 /// Why bytes are no SIP message that could be answered or forwarded.
@@ -194,7 +204,7 @@ pub enum Defect {
     BadStartLine,
     /// A header line without colon or with a bad name.
     BadHeaderLine,
-    /// More than [`MAX_HEADERS`].
+    /// More than [`MAX_HEADERS`], or more than 64 KiB of them.
     TooManyHeaders,
     /// No empty line behind the headers.
     Unterminated,
@@ -227,10 +237,35 @@ impl<'a> Message<'a> {
     /// # Errors
     /// The datagram starts with no SIP start line. All other faults are in [`Message::defect`], since
     /// a faulty request may still be answered.
+    #[inline]
     pub fn parse(datagram: &'a [u8]) -> Result<Self, ParseError> {
+        let mut message = Self::unread(datagram);
+        message.read()?;
+        Ok(message)
+    }
+
+    /// A message that [`Message::read`] has still to index: in two steps it is made in its place, and
+    /// not moved there.
+    #[inline]
+    pub fn unread(datagram: &'a [u8]) -> Self {
+        Self {
+            bytes: datagram,
+            start: StartLine::Response { status: 0 },
+            headers: ArrayVec::new_const(),
+            headers_end: 0,
+            body: Span { start: 0, end: 0 },
+            defect: None,
+        }
+    }
+
+    /// Indexes an unread message.
+    ///
+    /// # Errors
+    /// As [`Message::parse`].
+    pub fn read(&mut self) -> Result<(), ParseError> {
         // Leading line ends are allowed (RFC 3261 7.5).
-        let skipped = datagram.iter().take_while(|b| matches!(b, b'\r' | b'\n')).count();
-        let bytes = &datagram[skipped..];
+        let skipped = self.bytes.iter().take_while(|b| matches!(b, b'\r' | b'\n')).count();
+        let bytes = &self.bytes[skipped..];
         if bytes.first().is_none_or(|b| is_blank(*b) || *b == 0)
             && bytes.iter().all(|b| is_blank(*b) || *b == 0)
         {
@@ -238,30 +273,27 @@ impl<'a> Message<'a> {
         }
         let (line, mut at) = take_line(bytes, 0).unwrap_or((Span::new(0, bytes.len()), bytes.len()));
         let (start, clean) = start_line(bytes, line).ok_or(ParseError::NotSip)?;
-        let mut message = Self {
-            bytes,
-            start,
-            headers: ArrayVec::new(),
-            headers_end: bytes.len(),
-            body: Span::new(bytes.len(), bytes.len()),
-            defect: (!clean).then_some(Defect::BadStartLine),
-        };
+        self.bytes = bytes;
+        self.start = start;
+        self.headers_end = bytes.len();
+        self.body = Span::new(bytes.len(), bytes.len());
+        self.defect = (!clean).then_some(Defect::BadStartLine);
         loop {
             let Some((line, next)) = take_line(bytes, at) else {
-                message.note(Defect::Unterminated);
+                self.note(Defect::Unterminated);
                 break;
             };
             if line.start == line.end {
-                message.headers_end = at;
-                message.body = Span::new(next, bytes.len());
+                self.headers_end = at;
+                self.body = Span::new(next, bytes.len());
                 break;
             }
             let next = unfold(bytes, next);
-            message.index_header(at, next);
+            self.index_header(at, next);
             at = next;
         }
-        message.cut_body();
-        Ok(message)
+        self.cut_body();
+        Ok(())
     }
 
     /// The bytes of a span.
@@ -286,7 +318,7 @@ impl<'a> Message<'a> {
 
     /// The value of the first header of a name.
     pub fn value(&self, name: HeaderName) -> Option<&'a [u8]> {
-        self.first(name).map(|h| self.text(h.value))
+        self.first(name).map(|h| self.text(h.value()))
     }
 
     /// Method of a request.
@@ -319,10 +351,13 @@ impl<'a> Message<'a> {
         while at < stop && is_blank(line[at]) {
             at += 1;
         }
+        if end > usize::from(u16::MAX) {
+            return self.note(Defect::TooManyHeaders);
+        }
         let header = Header {
             name: HeaderName::from_bytes(&line[..name]),
-            line: Span::new(start, end),
-            value: Span::new(start + at, start + stop),
+            line: [start as u16, end as u16],
+            value: [(start + at) as u16, (start + stop) as u16],
         };
         if self.headers.try_push(header).is_err() {
             self.note(Defect::TooManyHeaders);
@@ -334,7 +369,7 @@ impl<'a> Message<'a> {
         let mut length = None;
         let mut bad = false;
         for header in self.all(HeaderName::ContentLength) {
-            match crate::scan::number(self.text(header.value)) {
+            match crate::scan::number(self.text(header.value())) {
                 Some(n) if length.is_none_or(|seen| seen == n) => length = Some(n),
                 _ => bad = true,
             }

@@ -9,7 +9,7 @@ fn indexes_compact_folded_and_spaced_headers_and_cuts_the_body() {
     assert_eq!(m.defect, None);
     assert_eq!(m.method(), Some(Method::Invite));
     assert_eq!(m.value(HeaderName::Via), Some(&b"SIP/2.0/UDP 192.0.2.1;branch=z9hG4bKa"[..]));
-    assert_eq!(m.text(m.headers[1].value), b"folded\r\n  twice\r\n\tand again");
+    assert_eq!(m.text(m.headers[1].value()), b"folded\r\n  twice\r\n\tand again");
     assert_eq!(m.value(HeaderName::From), Some(&b"<sip:a@b>;tag=1"[..]));
     assert_eq!(m.body(), b"body");
     assert!(m.bytes.ends_with(b"body"));

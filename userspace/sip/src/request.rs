@@ -78,7 +78,7 @@ impl<'a> Singles<'a> {
                 }
                 _ => continue,
             };
-            if slot.replace(m.text(header.value)).is_some() {
+            if slot.replace(m.text(header.value())).is_some() {
                 found.repeated.get_or_insert(reason);
             }
         }
@@ -168,7 +168,7 @@ fn request_uri(text: &[u8]) -> Result<Uri<'_>, Fault> {
 /// Contact is `*` or a list of addresses.
 fn contacts_are_sound(m: &Message<'_>) -> bool {
     m.all(HeaderName::Contact).all(|header| {
-        let value = m.text(header.value);
+        let value = m.text(header.value());
         value == b"*" || value.is_empty() || scan::list(value).all(|item| NameAddr::parse(item).is_some())
     })
 }

@@ -30,7 +30,7 @@ pub fn write(request: &Message<'_>, remote: SocketAddr, response: &Response<'_>,
     out.extend_from_slice(b"\r\n");
     let mut top = true;
     for header in &request.headers {
-        let value = request.text(header.value);
+        let value = request.text(header.value());
         match header.name {
             HeaderName::Via if top => {
                 top = false;
