@@ -224,8 +224,64 @@ impl Forwarder {
     }
 }
 
+/// Many calls that are never answered, on one engine.
+pub struct Load {
+    engine: Engine,
+    table: Table,
+    out: Discard,
+    now: Duration,
+}
+
+impl Load {
+    /// With room for so many transactions.
+    pub fn new(most: usize) -> Self {
+        let mut table = table(4);
+        table.services[0].anchor_media = false;
+        let engine = Engine::new(Config { max_transactions: most, ..config() });
+        Self { engine, table, out: Discard::default(), now: Duration::from_secs(1) }
+    }
+
+    /// Places one more call.
+    pub fn place(&mut self, n: usize) {
+        let invite = String::from_utf8_lossy(&invite())
+            .replace("branch=z9hG4bK1a2b3c4d", &format!("branch=z9hG4bK{n}"))
+            .replace("8f7e6d5c4b3a@", &format!("{n}@"));
+        let incoming = Incoming {
+            listener: ListenerId(0),
+            local: self.table.listeners[0].address,
+            remote: SocketAddr::from(([192, 0, 2, 10], 5060)),
+            datagram: invite.as_bytes(),
+        };
+        self.engine.on_sip(self.now, &incoming, &self.table, &mut self.out);
+    }
+
+    /// Lets time pass.
+    pub fn pass(&mut self, time: Duration) {
+        let end = self.now + time;
+        while let Some(next) = self.engine.next_deadline().filter(|at| *at <= end) {
+            self.now = self.now.max(next);
+            self.engine.on_timer(self.now, &self.table, &mut self.out);
+        }
+        self.now = end;
+    }
+
+    /// Transactions that exist.
+    pub fn transactions(&self) -> usize {
+        self.engine.transactions()
+    }
+
+    /// Requests that were refused.
+    pub fn refused(&self) -> u64 {
+        self.engine.tally.counters[proxy::Counter::RequestsRejected as usize]
+    }
+}
+
 fn engine() -> Engine {
-    Engine::new(Config {
+    Engine::new(config())
+}
+
+fn config() -> Config {
+    Config {
         worker: 0,
         workers: 1,
         seeds: [1; 4],
@@ -235,7 +291,7 @@ fn engine() -> Engine {
         max_transactions: 200_000,
         media_ports: 20_000..=20_999,
         media_timeout: Duration::from_secs(60),
-    })
+    }
 }
 
 /// A worker with one call, whose media is relayed.

@@ -84,6 +84,8 @@ impl Engine {
         } else {
             ClientMachine::Other(Client::new(turn.now, timers))
         };
+        // Most requests have one attempt: no room is kept for more.
+        context.attempts.reserve_exact(1);
         context.attempts.push(Attempt {
             machine,
             slot,

@@ -57,7 +57,7 @@ struct Model {
 impl Model {
     fn new(seed: u64) -> Self {
         let mut world = World::with(|c| c.rng_seed = seed);
-        let parallel = seed % 3 == 0;
+        let parallel = seed.is_multiple_of(3);
         if parallel {
             world.table.services[0].fork = Fork::Parallel;
             world.table.peers.iter_mut().for_each(|p| p.priority = 0);

@@ -53,7 +53,7 @@ impl Peer {
         let method = text.split(' ').next().expect("a method");
         let sent = Sent { to: crate::world::peer(self.n), text: text.to_owned() };
         match method {
-            "INVITE" => self.on_invite(now, branch, sent, network),
+            "INVITE" => self.on_invite(now, &branch, sent, network),
             "ACK" => self.on_ack(&branch, text),
             "CANCEL" => {
                 self.reply(now, respond_with(&sent, 200, "", ""), network);
@@ -71,8 +71,8 @@ impl Peer {
         }
     }
 
-    fn on_invite(&mut self, now: Duration, branch: String, invite: Sent, network: &mut Network) {
-        if let Some(t) = self.transactions.get(&branch) {
+    fn on_invite(&mut self, now: Duration, branch: &str, invite: Sent, network: &mut Network) {
+        if let Some(t) = self.transactions.get(branch) {
             // A 2xx is repeated by its own timer, not for the INVITE.
             if let Some(last) = t.last.clone().filter(|_| !(200..300).contains(&t.status)) {
                 self.reply(now, last, network);
@@ -98,7 +98,7 @@ impl Peer {
             acknowledged: false,
             hung_up: false,
         };
-        self.transactions.insert(branch.clone(), transaction);
+        self.transactions.insert(branch.to_owned(), transaction);
         if !matches!(temper, Temper::Silent) {
             let rings = matches!(temper, Temper::RingForEver) || self.random.percent(60);
             if rings {
