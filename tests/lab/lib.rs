@@ -7,11 +7,14 @@ pub mod namespace;
 pub mod node;
 pub mod process;
 pub mod rate;
+pub mod raw;
 pub mod rtp;
+pub mod script;
 pub mod sipp;
 pub mod two_regions;
 
 pub use namespace::{Namespace, sweep, veth};
 pub use node::StrowgerNode;
 pub use process::Process;
+pub use script::Script;
 pub use two_regions::TwoRegions;

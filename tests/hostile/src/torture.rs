@@ -1,5 +1,5 @@
-//! The torture messages of RFC 4475 and RFC 5118 and what a proxy owes each of them. The reasons are in
-//! the README files of the corpus.
+//! The torture messages of RFC 4475 and RFC 5118, the inputs of known faults, and what a proxy owes each
+//! of them. The reasons are in the README files of the corpus.
 
 use std::{fs, path::Path};
 
@@ -85,6 +85,70 @@ pub const RFC5118: [(&str, Verdict); 12] = [
     ("ipv6-correct-abnf-2-colons", Forward),
 ];
 
+/// Single datagrams of the faults known of comparable systems.
+pub const KNOWN_FAULTS: [(&str, Verdict); 60] = [
+    ("B02-no-line-ends", Drop),
+    ("B03-no-from-no-callid", Refuse(400)),
+    ("B05-empty-via", Drop),
+    ("B05-no-via", Drop),
+    ("B05-via-no-host", Drop),
+    ("B06-one-via-response", Drop),
+    ("B104-mf-0", Refuse(483)),
+    ("B104-mf-1", Forward),
+    ("B104-mf-256", Refuse(400)),
+    ("B105-no-max-forwards", Forward),
+    ("B111-two-c-lines-hold", Forward),
+    ("B113-ip6-offer", Forward),
+    ("B40-all-compact", Forward),
+    ("B42-compact-content-type", Forward),
+    ("B44-startline-only-no-eol", Drop),
+    ("B44-ws-before-colon", Forward),
+    ("B45-empty-warning", Drop),
+    ("B46-folded", Forward),
+    ("B78-strict-next-hop", Forward),
+    ("B85-ack-new-branch", Drop),
+    ("B86-content-length-empty", Refuse(400)),
+    ("B86-content-length-hex", Refuse(400)),
+    ("B86-content-length-huge", Refuse(400)),
+    ("B86-content-length-negative", Refuse(400)),
+    ("B86-content-length-plus", Refuse(400)),
+    ("B86-content-length-space-inside", Refuse(400)),
+    ("B86-content-length-text", Refuse(400)),
+    ("B88-trailing-octets", Forward),
+    ("B89-cl-last-no-crlf", Refuse(400)),
+    ("B90-cl-too-small", Forward),
+    ("X01-invite-ob-only", Forward),
+    ("X02-dead-flow-token", Forward),
+    ("X03-register-outbound", Forward),
+    ("X03-register-second-hop", Forward),
+    ("X13-crlf", Drop),
+    ("X13-empty", Drop),
+    ("X13-four-nul", Drop),
+    ("X13-lf-only", Drop),
+    ("X13-zeros-text", Drop),
+    ("X15-rport", Forward),
+    ("X19-invite-4k", Forward),
+    ("X19-invite-64k", Forward),
+    ("X21-ipv6-ruri-no-brackets", Refuse(400)),
+    ("X22-received-bare", Forward),
+    ("X22-received-bracketed", Forward),
+    ("X39-port-count", Forward),
+    ("X40-blank-lines-in-sdp", Forward),
+    ("X41-rtcp-no-address", Forward),
+    ("X43-http-get", Drop),
+    ("X43-rtp-on-sip-port", Drop),
+    ("X43-ssdp-notify", Drop),
+    ("X43-stun-binding", Drop),
+    ("X44-truncated-body", Refuse(400)),
+    ("X48-bracket-in-display", Forward),
+    ("X48-comma-in-quoted-param", Forward),
+    ("X48-empty-display", Forward),
+    ("X49-semicolon-user", Forward),
+    ("X50-hash-in-contact", Forward),
+    ("X57-branch-0", Forward),
+    ("X59-long-branch", Forward),
+];
+
 /// All messages with their names, bytes and verdicts.
 ///
 /// # Panics
@@ -92,13 +156,14 @@ pub const RFC5118: [(&str, Verdict); 12] = [
 pub fn messages() -> Vec<(&'static str, Vec<u8>, Verdict)> {
     let read = |folder: &str, name: &str| {
         let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("../corpus").join(folder);
-        let path =
-            [format!("{name}.dat"), name.to_owned()].iter().map(|n| corpus.join(n)).find(|p| p.exists());
+        let path = ["", ".dat", ".sip", ".bin"].map(|end| corpus.join(format!("{name}{end}")));
+        let path = path.into_iter().find(|p| p.exists());
         let path = path.unwrap_or_else(|| panic!("{name} is not in {}", corpus.display()));
         fs::read(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()))
     };
     let of = |folder: &'static str, list: &'static [(&str, Verdict)]| {
         list.iter().map(move |(name, verdict)| (*name, read(folder, name), *verdict))
     };
-    of("rfc4475", &RFC4475).chain(of("rfc5118", &RFC5118)).collect()
+    let rfcs = of("rfc4475", &RFC4475).chain(of("rfc5118", &RFC5118));
+    rfcs.chain(of("known-faults", &KNOWN_FAULTS)).collect()
 }
