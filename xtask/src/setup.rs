@@ -23,6 +23,7 @@ const TOOLS: &[Package] = &[
     package("ethtool", "/usr/sbin/ethtool", "turns off checksum offload on lab links"),
     package("procps", "/usr/sbin/sysctl", "routing in the lab"),
     package("sip-tester", "/usr/bin/sipp", "SIPp, which makes and answers calls"),
+    package("kamailio", "/usr/sbin/kamailio", "Kamailio, a neighbour in the tests"),
     package("valgrind", "/usr/bin/valgrind", "counts instructions in benches"),
 ];
 
@@ -122,5 +123,19 @@ fn install(missing: &[&Package]) -> Result<()> {
     say::must("reading Debian's package lists", &mut apt(&["update", "-q"]))?;
     let names = missing.iter().map(|p| p.name);
     let mut command = apt(&["install", "-q", "-y", "--no-install-recommends"]);
-    say::must("installing Debian packages", command.args(names)).map(drop)
+    say::must("installing Debian packages", command.args(names))?;
+    if missing.iter().any(|p| p.name == "kamailio") {
+        keep_kamailio_off();
+    }
+    Ok(())
+}
+
+/// Debian starts what it installs; the tests start their own in namespaces.
+fn keep_kamailio_off() {
+    let mut command = Command::new("systemctl");
+    command.args(["disable", "--now", "kamailio"]).stdout(Stdio::null()).stderr(Stdio::null());
+    // Without systemd there is nothing to stop.
+    if command.status().is_ok_and(|s| s.success()) {
+        println!("  kamailio.service is stopped and disabled: only the tests need Kamailio");
+    }
 }

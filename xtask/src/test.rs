@@ -44,6 +44,21 @@ const SUITES: &[Suite] = &[
         &["test", "--package", "lab", "--test", "calls", "--", "--test-threads=1"],
     ),
     suite(
+        "dialogs",
+        "what SIP says of a proxy, with SIPp on both sides",
+        &["test", "--package", "lab", "--test", "dialogs", "--", "--test-threads=1"],
+    ),
+    suite(
+        "messages",
+        "torture messages, loops, explain through the running node",
+        &["test", "--package", "lab", "--test", "messages", "--", "--test-threads=1"],
+    ),
+    suite(
+        "neighbours",
+        "Kamailio on either side, IPv4, IPv6 and between them",
+        &["test", "--package", "lab", "--test", "neighbours", "--", "--test-threads=1"],
+    ),
+    suite(
         "paths",
         "workers, IPv6, fragments, kernel sockets, crashes, floods",
         &["test", "--package", "lab", "--test", "paths", "--", "--test-threads=1"],
@@ -102,7 +117,7 @@ fn tally(total: &mut Count, name: &str, what: &str, success: bool, mut count: Co
         count.failed += u64::from(!success);
     }
     let verdict = if success { "ok  " } else { "FAIL" };
-    println!("  {verdict} {name:<9} {:>4} passed, {} failed   {what}", count.passed, count.failed);
+    println!("  {verdict} {name:<10} {:>4} passed, {} failed   {what}", count.passed, count.failed);
     total.passed += count.passed;
     total.failed += count.failed;
 }
