@@ -202,7 +202,7 @@ pub enum ParseError {
 pub enum Defect {
     /// White space behind the request line (RFC 4475 3.1.2.10).
     BadStartLine,
-    /// A header line without colon or with a bad name.
+    /// A header line without colon, with a bad name, or with a CR inside.
     BadHeaderLine,
     /// More than [`MAX_HEADERS`], or more than 64 KiB of them.
     TooManyHeaders,
@@ -340,7 +340,7 @@ impl<'a> Message<'a> {
         while matches!(line.get(at), Some(b' ' | b'\t')) {
             at += 1;
         }
-        if name == 0 || line.get(at) != Some(&b':') {
+        if name == 0 || line.get(at) != Some(&b':') || has_lone_cr(line) {
             return self.note(Defect::BadHeaderLine);
         }
         at += 1;
@@ -412,11 +412,18 @@ pub(crate) fn token_len(text: &[u8]) -> usize {
     len
 }
 
-/// The line at `at` without its end (CRLF or LF), and where the next one starts.
+/// The line at `at` without its end (CRLF or LF), and where the next one starts. A CR alone is part of
+/// the line.
 fn take_line(bytes: &[u8], at: usize) -> Option<(Span, usize)> {
     let newline = at + memchr::memchr(b'\n', bytes.get(at..)?)?;
     let end = if newline > at && bytes[newline - 1] == b'\r' { newline - 1 } else { newline };
     Some((Span::new(at, end), newline + 1))
+}
+
+/// Whether a header line holds a CR that ends no line. The next parser on the way might take it for a
+/// line end, and see headers that this one did not.
+fn has_lone_cr(line: &[u8]) -> bool {
+    memchr::memchr_iter(b'\r', line).any(|at| line.get(at + 1) != Some(&b'\n'))
 }
 
 /// Skips continuation lines: those that start with white space (RFC 3261 7.3.1).

@@ -15,7 +15,7 @@ impl<'a> NameAddr<'a> {
     /// Reads one item (not a list).
     ///
     /// `None` where the grammar of RFC 3261 20.10 is not met: quotes or brackets without their
-    /// partner, blanks inside the brackets, a display name that would need quotes, or a bare URI with
+    /// partner, blanks inside the brackets, anything but parameters behind them, a display name that would need quotes, or a bare URI with
     /// a `?` or comma.
     pub fn parse(item: &'a [u8]) -> Option<Self> {
         let item = item.trim_ascii();
@@ -35,7 +35,9 @@ impl<'a> NameAddr<'a> {
         if blank(uri.first()) || blank(uri.last()) {
             return None;
         }
-        Some(Self { uri, rest: &item[close + 1..] })
+        let rest = &item[close + 1..];
+        let parameters = rest.trim_ascii_start().first().is_none_or(|b| *b == b';');
+        parameters.then_some(Self { uri, rest })
     }
 
     /// The `tag` parameter.
@@ -80,6 +82,7 @@ mod tests {
             b"Bell, Alexander <sip:a@b>;tag=43",
             b"sip:a@b?Route=%3Csip:c%3E",
             b"<>",
+            b"<sip:a@b> tag=1",
         ] {
             assert_eq!(parse(bad), None, "{bad:?}");
         }

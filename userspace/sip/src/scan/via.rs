@@ -21,7 +21,7 @@ pub struct Via<'a> {
     pub len: usize,
     /// Whether another Via follows in the same header.
     pub more: bool,
-    /// Whether a parameter has no name.
+    /// Whether a parameter has no name, or one that is no token.
     pub malformed: bool,
 }
 
@@ -82,7 +82,7 @@ impl<'a> Via<'a> {
             }
             n if n.eq_ignore_ascii_case(b"rport") => self.rport = self.rport.or(Some(value)),
             n if n.eq_ignore_ascii_case(b"received") => self.received = self.received.or(value),
-            n => self.malformed |= n.is_empty(),
+            n => self.malformed |= n.is_empty() || crate::message::token_len(n) < n.len(),
         }
     }
 }
