@@ -1,15 +1,34 @@
 //! Measures the stages of the packet path: time by divan, instructions by callgrind.
 
 use crate::{build, root, say};
-use anyhow::Result;
+use anyhow::{Context as _, Result, bail};
 use lab::{namespace, rate};
-use std::process::{Command, Stdio};
+use std::{
+    collections::HashMap,
+    fs,
+    process::{Command, Stdio},
+};
 
 /// The version that goes with the library in bench/Cargo.toml.
 const RUNNER: &str = "0.20.0";
 
-pub(crate) fn bench() -> Result<()> {
-    stages()?;
+/// Instruction counts that were accepted, one bench a line.
+const ACCEPTED: &str = "bench/instructions.txt";
+/// A rise beyond this fails the tests.
+const TOLERANCE_PERCENT: u64 = 10;
+
+pub(crate) fn bench(accept: bool) -> Result<()> {
+    time()?;
+    println!("\nInstructions of each stage (the same on every run)");
+    let counted = count_instructions()?;
+    for (name, count) in &counted {
+        println!("  {name:<48} {count:>8}");
+    }
+    if accept {
+        let lines: String = counted.iter().map(|(name, count)| format!("{name} {count}\n")).collect();
+        fs::write(root().join(ACCEPTED), lines)?;
+        println!("  accepted: written to {ACCEPTED}");
+    }
     namespace::require_root()?;
     build::build()?;
     println!("\nRTP packets of 214 bytes relayed by one worker between two veth interfaces");
@@ -18,27 +37,60 @@ pub(crate) fn bench() -> Result<()> {
     rate::measure(|step| println!("  {:>9} {:>11.0} {:>8}", step.wanted, step.sent, step.lost))
 }
 
-fn stages() -> Result<()> {
+fn time() -> Result<()> {
     println!("Time of each stage (this machine, now; compare within one run only)");
     let time = say::must(
         "measuring time",
         cargo(&["bench", "--quiet", "--package", "bench", "--bench", "time"]).env("NO_COLOR", "1"),
     )?;
     time.lines().filter(|l| !l.is_empty() && !l.starts_with("Timer precision")).for_each(|l| println!("{l}"));
+    Ok(())
+}
+
+/// Counts instructions and compares them with the accepted counts: what rose, and by how much.
+pub(crate) fn guard() -> Result<String> {
+    let text = fs::read_to_string(root().join(ACCEPTED)).with_context(|| format!("reading {ACCEPTED}"))?;
+    let accepted: HashMap<&str, u64> = text
+        .lines()
+        .filter_map(|l| l.split_once(' '))
+        .filter_map(|(n, c)| Some((n, c.parse().ok()?)))
+        .collect();
+    let counted = count_instructions()?;
+    let (mut risen, mut largest) = (Vec::new(), 0);
+    for (name, count) in &counted {
+        let Some(before) = accepted.get(name.as_str()) else {
+            bail!("{name} is not in {ACCEPTED}: `cargo xtask bench --accept` adds it");
+        };
+        let percent = (count * 100 / before.max(&1)).saturating_sub(100);
+        largest = largest.max(percent);
+        if percent > TOLERANCE_PERCENT {
+            risen.push(format!("{name}: {before} instructions became {count} (+{percent} %)"));
+        }
+    }
+    if !risen.is_empty() {
+        bail!(
+            "{}\nmake it cheaper, or accept it with `cargo xtask bench --accept` and say why",
+            risen.join("\n")
+        );
+    }
+    Ok(format!("{} stages, largest rise {largest} % of {TOLERANCE_PERCENT} %", counted.len()))
+}
+
+fn count_instructions() -> Result<Vec<(String, u64)>> {
     if !has_runner() {
         let mut install = Command::new("cargo");
         install.args(["install", "gungraun-runner", "--version", RUNNER, "--locked"]);
         say::must("building gungraun-runner (two minutes)", &mut install)?;
     }
-    println!("\nInstructions of each stage (the same on every run)");
-    let counted = say::must(
+    let report = say::must(
         "counting instructions",
         cargo(&["bench", "--quiet", "--package", "bench", "--bench", "instructions"]).env("NO_COLOR", "1"),
     )?;
-    for (name, instructions) in instructions(&counted) {
-        println!("  {name:<48} {instructions:>8}");
+    let counted = instructions(&report);
+    if counted.is_empty() {
+        bail!("no instruction count in the report:\n{report}");
     }
-    Ok(())
+    Ok(counted)
 }
 
 fn cargo(args: &[&str]) -> Command {
@@ -54,16 +106,17 @@ fn has_runner() -> bool {
 }
 
 /// Names of benches and the instructions of each, from the runner's report.
-fn instructions(report: &str) -> Vec<(String, String)> {
+fn instructions(report: &str) -> Vec<(String, u64)> {
     let mut found = Vec::new();
     let mut name = String::new();
     for line in report.lines() {
         let text = line.trim();
         if let Some(count) = text.strip_prefix("Instructions:") {
-            found.push((name.clone(), count.trim().split('|').next().unwrap_or_default().to_owned()));
+            let count = count.trim().split('|').next().unwrap_or_default();
+            found.extend(count.parse().ok().map(|count| (name.clone(), count)));
         } else if text.contains("::") {
             let text = text.split(":(").next().unwrap_or_default();
-            name = text.replace("instructions::stages::", "");
+            name = text.replace("instructions::stages::", "").replace(' ', ".");
         }
     }
     found

@@ -41,7 +41,11 @@ enum Verb {
         filter: Option<String>,
     },
     /// Measure the stages of the packet path.
-    Bench,
+    Bench {
+        /// Make today's instruction counts the ones that the tests compare with.
+        #[arg(long)]
+        accept: bool,
+    },
     /// Attach the XDP program to an interface, without a node: every packet passes and is counted.
     Load {
         /// Interface.
@@ -73,7 +77,7 @@ fn main() -> ExitCode {
         Verb::Build => build::build(),
         Verb::Demo(options) => demo::demo(&options),
         Verb::Test { filter } => test::test(filter.as_deref()),
-        Verb::Bench => bench::bench(),
+        Verb::Bench { accept } => bench::bench(accept),
         Verb::Load { iface, mode } => xdp::run(&["load", &iface, "--mode", &mode]),
         Verb::Unload { iface } => xdp::run(&["unload", &iface]),
         Verb::Status { iface } => xdp::run(&["status", &iface]),

@@ -1,6 +1,6 @@
 //! All tests, suite by suite, with one line each and a count at the end.
 
-use crate::{ebpf, root, say, setup, tidy};
+use crate::{bench, ebpf, root, say, setup, tidy};
 use anyhow::{Result, bail};
 use lab::namespace;
 use std::process::Command;
@@ -93,6 +93,15 @@ pub(crate) fn test(filter: Option<&str>) -> Result<()> {
             println!("{error:#}");
         }
     }
+    if filter.is_none_or(|f| "instructions".contains(f)) {
+        let guarded = bench::guard();
+        let what =
+            guarded.as_ref().map_or("what each stage costs, against the accepted counts", String::as_str);
+        tally(&mut total, "instructions", what, guarded.is_ok(), Count::default());
+        if let Err(error) = guarded {
+            println!("{error:#}");
+        }
+    }
     for suite in SUITES.iter().filter(|s| filter.is_none_or(|f| s.name.contains(f))) {
         let mut cargo = Command::new("cargo");
         let outcome = say::watch(suite.name, cargo.args(suite.args).current_dir(root()))?;
@@ -117,7 +126,7 @@ fn tally(total: &mut Count, name: &str, what: &str, success: bool, mut count: Co
         count.failed += u64::from(!success);
     }
     let verdict = if success { "ok  " } else { "FAIL" };
-    println!("  {verdict} {name:<10} {:>4} passed, {} failed   {what}", count.passed, count.failed);
+    println!("  {verdict} {name:<12} {:>4} passed, {} failed   {what}", count.passed, count.failed);
     total.passed += count.passed;
     total.failed += count.failed;
 }

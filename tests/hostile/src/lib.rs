@@ -17,7 +17,11 @@ use exchange::{
 use packet::frame;
 use proxy::{Config, Engine, Timers};
 use routing::{Fork, Listener, ListenerId, Peer, PeerId, PeerState, Service, ServiceId, Table, Upstream};
-use sip::{Edits, Message, scan};
+use sip::{
+    Edits, Message, Request,
+    framer::{Frame, Framer},
+    scan,
+};
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 
 /// Makes bad input of good, reproducibly.
@@ -114,10 +118,77 @@ pub fn sip_property(bytes: &[u8]) {
         let _ = scan::CSeq::parse(value);
         let _ = scan::number(value);
     }
+    if let Some(via) = message.value(sip::HeaderName::Via).and_then(scan::Via::parse) {
+        let _ = Request::read(&message, via);
+    }
     let mut out = Vec::new();
     Edits::new().write(message.bytes, &mut out);
     assert_eq!(out, message.bytes);
     let _ = media::sdp::scan(message.body());
+}
+
+/// A stream is cut into the same messages however it arrives, and every step makes progress.
+///
+/// # Panics
+/// If not.
+pub fn stream_property(bytes: &[u8]) {
+    let cut = |piece: usize| {
+        let (mut framer, mut held, mut frames) = (Framer::default(), Vec::new(), Vec::new());
+        for chunk in bytes.chunks(piece) {
+            held.extend_from_slice(chunk);
+            loop {
+                let frame = match framer.next(&held) {
+                    Ok(frame) => frame,
+                    Err(_) => return (frames, true),
+                };
+                let used = match frame {
+                    Frame::Message(n) => {
+                        frames.push(held[..n].to_vec());
+                        n
+                    }
+                    Frame::Ping(n) | Frame::Filler(n) => n,
+                    Frame::Incomplete => break,
+                };
+                assert!(used > 0 && used <= held.len(), "no progress");
+                held.drain(..used);
+            }
+        }
+        (frames, false)
+    };
+    let (whole, broken) = cut(bytes.len().max(1));
+    let (pieces, broken_in_pieces) = cut(1 + bytes.len() % 7);
+    assert_eq!(whole, pieces, "messages depend on how the stream arrives");
+    assert_eq!(broken, broken_in_pieces, "the end depends on how the stream arrives");
+}
+
+/// What a worker forwards keeps every header that a proxy does not own, byte for byte and in order.
+///
+/// # Panics
+/// If not, or if the forwarded request cannot be read.
+pub fn forward_property(before: &[u8], after: &[u8]) {
+    let (before, after) = (lines(before), lines(after));
+    // Ours: what a proxy adds, counts or takes off (RFC 3261 16.6), and the length of an edited body.
+    let ours = ["via", "v", "max-forwards", "max-breadth", "record-route", "route", "content-length", "l"];
+    let theirs = |list: &[(String, Vec<u8>)]| -> Vec<_> {
+        list.iter().filter(|(n, _)| !ours.contains(&n.as_str())).cloned().collect()
+    };
+    assert_eq!(theirs(&before), theirs(&after));
+    let vias = |list: &[(String, Vec<u8>)]| list.iter().filter(|(n, _)| n == "via" || n == "v").count();
+    assert_eq!(vias(&before) + 1, vias(&after), "one Via more");
+}
+
+/// Names in lower case and values of all header lines.
+///
+/// # Panics
+/// If there is no message.
+pub fn lines(message: &[u8]) -> Vec<(String, Vec<u8>)> {
+    let m = Message::parse(message).expect("a message");
+    let line = |h: &sip::message::Header| {
+        let line = m.text(h.line());
+        let name = line.split(|b| *b == b':').next().unwrap_or_default();
+        (String::from_utf8_lossy(name).trim().to_ascii_lowercase(), m.text(h.value()).to_vec())
+    };
+    m.headers.iter().map(line).collect()
 }
 
 /// A worker's judgement without sockets: one access and one core listener, two peers.
@@ -174,7 +245,16 @@ impl Bench {
         let arrival = Arrival { local, remote, tos: 0, seen_at: 0, checked: false };
         self.desk.begin(self.now, &mut self.io);
         self.desk.process(self.now, &arrival, datagram, &mut self.io);
-        std::mem::take(&mut self.io.sent)
+        let sent = std::mem::take(&mut self.io.sent);
+        for request in sent.iter().filter(|s| !s.payload.starts_with(b"SIP/2.0")) {
+            // A CANCEL or ACK of the node's own is no copy of what came.
+            if request.payload.split(|b| *b == b' ').next()
+                == datagram.trim_ascii_start().split(|b| *b == b' ').next()
+            {
+                forward_property(datagram, &request.payload);
+            }
+        }
+        sent
     }
 
     /// Time passes; what the worker sends because of it.

@@ -1,6 +1,6 @@
 //! Bad input of every kind: mutated frames and messages, and the torture messages of RFC 4475 and 5118.
 
-use hostile::{ACCESS, Bench, Mutator, frame_property, sip_property};
+use hostile::{ACCESS, Bench, Mutator, frame_property, sip_property, stream_property};
 use std::{fs, net::SocketAddr, path::Path, time::Duration};
 
 const ROUNDS: usize = 300_000;
@@ -73,6 +73,18 @@ fn messages_keep_their_property_under_mutation() {
     }
     for i in 0..ROUNDS {
         sip_property(&mutator.mutate(&seeds[i % seeds.len()].1));
+    }
+}
+
+#[test]
+fn streams_keep_their_property_under_mutation() {
+    let seeds = corpus();
+    let mut mutator = Mutator::new(10);
+    for i in 0..ROUNDS / 4 {
+        // Two messages in a row, so that one's damage may reach the other.
+        let mut stream = seeds[i % seeds.len()].1.clone();
+        stream.extend_from_slice(&seeds[(i * 7 + 1) % seeds.len()].1);
+        stream_property(&mutator.mutate(&stream));
     }
 }
 

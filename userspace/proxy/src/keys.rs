@@ -41,15 +41,20 @@ impl Keys {
     /// the key of their INVITE.
     pub(crate) fn transaction(&self, m: &Message<'_>, via: &scan::Via<'_>, method: Method) -> u64 {
         let method_name = match m.start {
-            _ if matches!(method, Method::Ack | Method::Cancel) => &b"INVITE"[..],
             StartLine::Request { name, .. } => m.text(name),
             StartLine::Response { .. } => b"",
         };
-        let port = via.port.unwrap_or(5060).to_be_bytes();
         match via.branch {
-            Some(branch) if branch::is_rfc3261(branch) => self.hash(&[branch, via.host, &port, method_name]),
-            _ => self.rfc2543_transaction(m, method_name),
+            Some(branch) if branch::is_rfc3261(branch) => self.rfc3261_transaction(via, method, method_name),
+            _ => self.rfc2543_transaction(m, invite_for(method, method_name)),
         }
+    }
+
+    /// The same from a Via alone: a response gives the key of its request, if that was of RFC 3261.
+    pub(crate) fn rfc3261_transaction(&self, via: &scan::Via<'_>, method: Method, name: &[u8]) -> u64 {
+        let port = via.port.unwrap_or(5060).to_be_bytes();
+        let branch = via.branch.unwrap_or_default();
+        self.hash(&[branch, via.host, &port, invite_for(method, name)])
     }
 
     /// Without the magic cookie the headers that stay equal tell a transaction.
@@ -70,6 +75,11 @@ impl Keys {
         ];
         self.hash(&parts)
     }
+}
+
+/// ACK and CANCEL belong to an INVITE.
+fn invite_for(method: Method, name: &[u8]) -> &[u8] {
+    if matches!(method, Method::Ack | Method::Cancel) { b"INVITE" } else { name }
 }
 
 /// A hasher for keys that are hashes already.

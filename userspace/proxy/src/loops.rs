@@ -27,15 +27,13 @@ impl Keys {
         routes: &RouteSet<'_>,
     ) -> u32 {
         let mut hasher = self.0.build_hasher();
+        hasher.write_u64(u64::from(incoming.listener.0) << 32 | u64::from(request.cseq));
         let mut part = |bytes: &[u8]| {
             hasher.write_usize(bytes.len());
             hasher.write(bytes);
         };
-        part(&incoming.listener.0.to_be_bytes());
         part(request.uri_text);
-        part(request.from_tag.unwrap_or_default());
         part(request.call_id);
-        part(&request.cseq.to_be_bytes());
         routes.remaining(m).for_each(&mut part);
         for header in m.all(HeaderName::ProxyAuthorization) {
             part(m.text(header.value()));

@@ -17,7 +17,7 @@ use media::Side;
 use packet::DropReason;
 use routing::{ListenerId, ServiceId, Table, Upstream};
 use sip::{
-    Fault, HeaderName, Message, Method, StartLine,
+    Fault, HeaderName, Message, Method, Request, StartLine,
     respond::{self, Response},
     scan::{NameAddr, Uri, Via},
     transaction::{Action, InviteServer, Server},
@@ -142,7 +142,7 @@ impl Engine {
         });
         match decided {
             // An ACK that a 2xx asked for is a transaction of its own and gets no answer.
-            Some((inbound, decision)) => self.forward_stateless(incoming, &inbound, &decision, turn),
+            Some((inbound, decision)) => self.forward_stateless(incoming, &inbound, arrived, &decision, turn),
             None => self.tally.drop(DropReason::SipStrayAck),
         }
     }
@@ -165,7 +165,7 @@ impl Engine {
         });
         match decided {
             Ok((inbound, decision)) if decision.stateless => {
-                self.forward_stateless(incoming, &inbound, &decision, turn);
+                self.forward_stateless(incoming, &inbound, arrived, &decision, turn);
             }
             Ok((inbound, decision)) => self.start(incoming, &inbound, arrived, &decision, turn),
             Err(reject) => self.refuse(incoming, m, arrived, &reject, turn),
@@ -227,7 +227,7 @@ impl Engine {
                 None => Reject::new(403, "No Route For New Requests Here"),
             });
         };
-        let stateless = turn.table.service(id).is_some_and(|s| s.stateless);
+        let stateless = turn.table.service(id).is_some_and(|s| s.stateless) && can_be_stateless(request);
         let merge_key = (!stateless && request.to_tag.is_none()).then(|| self.keys.merged(request));
         if merge_key.is_some_and(|key| self.is_merged(key)) {
             self.tally.count(Counter::Merged);
@@ -261,7 +261,7 @@ impl Engine {
         turn: &mut Turn<'_>,
     ) -> Result<Decision, Reject> {
         let (hop, sender) = self.dialog_hop(incoming, inbound, token, turn)?;
-        let (route, stateless) = (Route::Dialog(hop), token.stateless);
+        let (route, stateless) = (Route::Dialog(hop), token.stateless && can_be_stateless(&inbound.request));
         Ok(Decision { route, sender, routing, stateless, merge_key: None })
     }
 
@@ -386,6 +386,11 @@ fn stateless_service(listener: ListenerId, table: &Table) -> Option<ServiceId> {
         Upstream::Service(id) => table.service(id).filter(|s| s.stateless).map(|_| id),
         Upstream::None => None,
     }
+}
+
+/// Without a branch of RFC 3261 nothing tells the way back; such a request gets a transaction.
+fn can_be_stateless(request: &Request<'_>) -> bool {
+    request.via.branch.is_some_and(sip::branch::is_rfc3261)
 }
 
 /// Tag of an answer that this node gives itself: the same for every copy of a request.

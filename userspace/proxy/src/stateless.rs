@@ -2,7 +2,8 @@
 //! everything on a route that says so, whose upstream does its own retries.
 //!
 //! All copies of a request, its CANCEL and its ACK take the same way, because peer and branch follow
-//! from what they have in common. The branch also proves to a response that this node sent the request.
+//! from what they have in common. The branch also proves to a response that this node sent the request;
+//! only for clients of RFC 3261, whose own branch tells a transaction.
 
 use crate::{
     context::{Hop, Route},
@@ -11,7 +12,7 @@ use crate::{
     inbound::Inbound,
     journal::{End, Outcome},
     report::Counter,
-    request::Decision,
+    request::{Arrived, Decision},
     token::Token,
     turn::Turn,
 };
@@ -28,22 +29,16 @@ use sip::{
 const STATELESS: u32 = 0xffff_0000;
 
 impl Engine {
-    /// Hash of what all messages of one transaction have in common, on the way back, too.
-    fn transaction_hash(&self, via: &Via<'_>, call_id: &[u8], cseq: u32) -> u64 {
-        let port = via.port.unwrap_or(5060).to_be_bytes();
-        let branch = via.branch.unwrap_or_default();
-        self.keys.hash(&[branch, via.host, &port, call_id, &cseq.to_be_bytes()])
-    }
-
     pub(crate) fn forward_stateless(
         &mut self,
         incoming: &Incoming<'_>,
         inbound: &Inbound<'_, '_>,
+        arrived: &Arrived<'_>,
         decision: &Decision,
         turn: &mut Turn<'_>,
     ) {
         let request = &inbound.request;
-        let hash = self.transaction_hash(&request.via, request.call_id, request.cseq);
+        let hash = arrived.key;
         let new_call = request.method == Method::Invite && request.to_tag.is_none();
         let record = new_call
             .then(|| self.journal.open(request.call_id, incoming.listener, incoming.remote, turn.now));
@@ -124,8 +119,7 @@ impl Engine {
         }
         let via = forward::second_via(m)?;
         let cseq = CSeq::parse(m.value(HeaderName::CSeq)?)?;
-        let hash = self.transaction_hash(&via, m.value(HeaderName::CallId)?, cseq.number);
-        if hash as u32 != branch.nonce {
+        if self.keys.rfc3261_transaction(&via, cseq.method, cseq.name) as u32 != branch.nonce {
             return None;
         }
         // This node marked that Via when the request came (RFC 3261 18.2.2, RFC 3581).

@@ -271,7 +271,9 @@ impl<'a> Message<'a> {
         {
             return Err(ParseError::KeepAlive);
         }
-        let (line, mut at) = take_line(bytes, 0).unwrap_or((Span::new(0, bytes.len()), bytes.len()));
+        let mut lone_cr = false;
+        let first = take_line(bytes, 0, &mut lone_cr);
+        let (line, mut at) = first.unwrap_or((Span::new(0, bytes.len()), bytes.len()));
         let (start, clean) = start_line(bytes, line).ok_or(ParseError::NotSip)?;
         self.bytes = bytes;
         self.start = start;
@@ -279,7 +281,7 @@ impl<'a> Message<'a> {
         self.body = Span::new(bytes.len(), bytes.len());
         self.defect = (!clean).then_some(Defect::BadStartLine);
         loop {
-            let Some((line, next)) = take_line(bytes, at) else {
+            let Some((line, mut next)) = take_line(bytes, at, &mut lone_cr) else {
                 self.note(Defect::Unterminated);
                 break;
             };
@@ -288,9 +290,18 @@ impl<'a> Message<'a> {
                 self.body = Span::new(next, bytes.len());
                 break;
             }
-            let next = unfold(bytes, next);
+            // Lines that start with white space continue this one (RFC 3261 7.3.1).
+            while matches!(bytes.get(next), Some(b' ' | b'\t')) {
+                match take_line(bytes, next, &mut lone_cr) {
+                    Some((_, behind)) => next = behind,
+                    None => break,
+                }
+            }
             self.index_header(at, next);
             at = next;
+        }
+        if lone_cr {
+            self.note(Defect::BadHeaderLine);
         }
         self.cut_body();
         Ok(())
@@ -340,7 +351,7 @@ impl<'a> Message<'a> {
         while matches!(line.get(at), Some(b' ' | b'\t')) {
             at += 1;
         }
-        if name == 0 || line.get(at) != Some(&b':') || has_lone_cr(line) {
+        if name == 0 || line.get(at) != Some(&b':') {
             return self.note(Defect::BadHeaderLine);
         }
         at += 1;
@@ -412,29 +423,23 @@ pub(crate) fn token_len(text: &[u8]) -> usize {
     len
 }
 
-/// The line at `at` without its end (CRLF or LF), and where the next one starts. A CR alone is part of
-/// the line.
-fn take_line(bytes: &[u8], at: usize) -> Option<(Span, usize)> {
-    let newline = at + memchr::memchr(b'\n', bytes.get(at..)?)?;
-    let end = if newline > at && bytes[newline - 1] == b'\r' { newline - 1 } else { newline };
-    Some((Span::new(at, end), newline + 1))
-}
-
-/// Whether a header line holds a CR that ends no line. The next parser on the way might take it for a
-/// line end, and see headers that this one did not.
-fn has_lone_cr(line: &[u8]) -> bool {
-    memchr::memchr_iter(b'\r', line).any(|at| line.get(at + 1) != Some(&b'\n'))
-}
-
-/// Skips continuation lines: those that start with white space (RFC 3261 7.3.1).
-fn unfold(bytes: &[u8], mut next: usize) -> usize {
-    while matches!(bytes.get(next), Some(b' ' | b'\t')) {
-        match memchr::memchr(b'\n', &bytes[next..]) {
-            Some(newline) => next += newline + 1,
-            None => break,
+/// The line at `at` without its end (CRLF or LF), and where the next one starts.
+///
+/// A CR that ends no line is noted: the next parser on the way might take it for a line end, and see
+/// headers that this one did not.
+fn take_line(bytes: &[u8], at: usize, lone_cr: &mut bool) -> Option<(Span, usize)> {
+    let mut from = at;
+    loop {
+        let end = from + memchr::memchr2(b'\r', b'\n', bytes.get(from..)?)?;
+        if bytes[end] == b'\n' {
+            return Some((Span::new(at, end), end + 1));
         }
+        if bytes.get(end + 1) == Some(&b'\n') {
+            return Some((Span::new(at, end), end + 2));
+        }
+        *lone_cr = true;
+        from = end + 1;
     }
-    next
 }
 
 /// Reads the first line; whether nothing but the line was on it.

@@ -282,6 +282,10 @@ fn a_stateless_route_sends_all_of_a_transaction_one_way_and_keeps_nothing() {
     let ack = w.caller_sends(&ack);
     assert_eq!((ack[0].to, header(&ack[0].text, "Via")[0]), (first[0].to, branch.as_str()));
     assert_eq!(w.engine.transactions(), 0);
+    // A client of RFC 2543 has no branch to find back by: its request gets a transaction.
+    let sent = w.caller_sends(&request("INVITE", "old").replace("z9hG4bKold", "1"));
+    assert_eq!(brief(&sent)[0].0, "100");
+    assert_eq!(w.engine.transactions(), 1);
     // What this node did not ask for does not pass.
     let forged = respond(&first[0], 200).replace("z9hG4bKc", "z9hG4bKforged");
     assert_sent(&w.peer_sends(n, &forged), &[]);
