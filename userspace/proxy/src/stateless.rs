@@ -22,7 +22,7 @@ use routing::{Listener, ListenerId, select};
 use sip::{
     HeaderName, Message, Method,
     branch::Branch,
-    scan::{CSeq, Via, uri},
+    scan::{CSeq, uri},
 };
 
 /// Slots of branches without transaction; the low half is the listener that the request came in by.
