@@ -58,7 +58,7 @@ fn theirs(bytes: &[u8]) -> Result<Reading, String> {
         from_tag: tag(r.from_header().map_err(error)?.typed().map_err(error)?.tag().cloned()),
         to_tag: tag(r.to_header().map_err(error)?.typed().map_err(error)?.tag().cloned()),
         via_host: via.uri.host_with_port.host.to_string(),
-        via_port: via.uri.host_with_port.port.map(|p| u16::from(p)),
+        via_port: via.uri.host_with_port.port.map(u16::from),
         branch: via.branch().map(|b| b.value().to_owned()),
         max_forwards,
         body: r.body.clone(),
