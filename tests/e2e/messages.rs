@@ -248,6 +248,42 @@ fn long_and_compact_headers_pass_whole() -> Result<()> {
 }
 
 #[test]
+fn an_unreachable_peer_costs_a_call_milliseconds() -> Result<()> {
+    // Nobody listens at a1 any more. Only ICMP can tell so soon, and the kernel sends one error a second
+    // to a host: probes must not use them up.
+    let slow = |config: &str| {
+        config
+            .replace("attempt_timeout_ms = 500", "attempt_timeout_ms = 4000")
+            .replace("interval_ms = 500", "interval_ms = 20000")
+            .replace("fall = 3", "fall = 30\npassive_fall = 0")
+    };
+    let mut lab = TwoRegions::new(1)?;
+    lab.start_all_peers()?;
+    lab.start_node(&slow(&two_regions::CONFIG.replace("name = \"a2\"", "name = \"a2\"\npriority = 1")))?;
+    two_regions::PEERS
+        .iter()
+        .try_for_each(|(peer, _, _)| node(&lab).wait_for(peer, "HEALTHY", SOON).map(drop))?;
+    lab.kill_peer("a1");
+    let socket = raw::socket(&lab.carrier, CALLER)?;
+    let mut slowest = Duration::ZERO;
+    for n in 0..5 {
+        let sent = Instant::now();
+        socket.send_to(invite(&format!("u{n}"), &format!("gone{n}"), "").as_bytes(), two_regions::NODE)?;
+        // Earlier calls' answers are repeated, since nobody acknowledges them.
+        let own = call_id(invite("", &format!("gone{n}"), "").as_bytes());
+        let first =
+            std::iter::from_fn(|| answer(&socket)).find(|m| call_id(m) == own).context("an answer")?;
+        ensure!(raw::status(&first) == Some(180), "{}", String::from_utf8_lossy(&first));
+        slowest = slowest.max(sent.elapsed());
+        // One error a second.
+        std::thread::sleep(Duration::from_millis(1100));
+    }
+    ensure!(slowest < Duration::from_millis(500), "the slowest call took {slowest:?}");
+    ensure!(node(&lab).counter("unreachable") >= 5 && node(&lab).counter("calls_rescued") == 5);
+    Ok(())
+}
+
+#[test]
 fn explain_tells_why_a_call_went_where_it_went() -> Result<()> {
     let (lab, _peer) = raw_a1(always(503))?;
     let mut caller =

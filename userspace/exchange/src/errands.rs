@@ -4,7 +4,13 @@ use crate::bell::Bell;
 use crossbeam_queue::ArrayQueue;
 use proxy::{Report, journal::Record};
 use routing::PeerId;
-use std::{io, net::IpAddr, sync::Arc, time::Duration};
+use sip::branch::Branch;
+use std::{
+    io,
+    net::{IpAddr, SocketAddr},
+    sync::Arc,
+    time::Duration,
+};
 use tokio::sync::Notify;
 
 /// Something a worker does for the control thread.
@@ -23,6 +29,13 @@ pub enum Errand {
         question: u64,
         /// Which calls.
         calls: Calls,
+    },
+    /// The network says that a request did not arrive.
+    Unreachable {
+        /// Its branch.
+        branch: Branch,
+        /// Where it did not arrive.
+        to: SocketAddr,
     },
     /// Take up the newest snapshots at once, although no packet comes.
     Look,

@@ -2,15 +2,19 @@
 
 use crate::{
     context::{Attempt, ClientMachine, Context, ServerMachine},
-    engine::Engine,
+    engine::{ClientSlot, Engine},
     forward,
     journal::End,
-    report::Report,
+    report::{Counter, Outbox, Report},
     turn::Turn,
 };
 use alloc::vec::Vec;
-use core::time::Duration;
-use sip::transaction::{Action, Client};
+use core::{net::SocketAddr, time::Duration};
+use routing::Table;
+use sip::{
+    branch::Branch,
+    transaction::{Action, Client, Time},
+};
 
 /// Timer C: how long a peer may ring (RFC 3261 16.6 step 11: more than three minutes).
 pub(crate) const TIMER_C: Duration = Duration::from_secs(181);
@@ -82,6 +86,49 @@ impl Engine {
         }
         self.abandon(attempt, turn);
         Some(unheard)
+    }
+
+    /// The network says that a request did not arrive (RFC 3261 16.9, 18.4): the attempt has failed, if
+    /// nothing was heard of its peer yet. The branch, quoted from the request, proves that it was ours.
+    pub fn on_unreachable(
+        &mut self,
+        now: Time,
+        branch: Branch,
+        to: SocketAddr,
+        table: &Table,
+        out: &mut dyn Outbox,
+    ) {
+        let turn = &mut Turn { now, table, out };
+        let mut matched = false;
+        match self.clients.get(branch.slot as usize) {
+            Some(ClientSlot::Probe(probe)) if probe.nonce == branch.nonce => {
+                matched = true;
+                self.on_probe_due(branch.slot, branch.nonce, turn);
+            }
+            Some(ClientSlot::Attempt { context, nonce, .. }) if *nonce == branch.nonce => {
+                let id = *context;
+                self.with_context(now, id, |engine, context| {
+                    let silent =
+                        |a: &Attempt| a.slot == branch.slot && a.is_live() && a.is_silent() && a.to == to;
+                    if let Some(i) = context.attempts.iter().position(silent) {
+                        matched = true;
+                        engine.attempt_unreachable(context, i, turn);
+                    }
+                });
+            }
+            _ => {}
+        }
+        self.tally.count(if matched { Counter::Unreachable } else { Counter::IcmpIgnored });
+    }
+
+    fn attempt_unreachable(&mut self, context: &mut Context, i: usize, turn: &mut Turn<'_>) {
+        let attempt = &mut context.attempts[i];
+        self.journal.end(context.record, attempt.peer, End::Unreachable, turn.now);
+        self.report_silence(attempt, turn);
+        self.abandon(attempt, turn);
+        self.count_failure(context, i);
+        context.failures.unavailable = true;
+        self.go_on_again(context, turn);
     }
 
     fn report_silence(&mut self, attempt: &Attempt, turn: &mut Turn<'_>) {

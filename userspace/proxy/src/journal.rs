@@ -56,6 +56,8 @@ pub enum End {
     Silence,
     /// Provisional responses, but no final one in time (timer C, or a CANCEL without effect).
     NoFinal,
+    /// The network says that the peer cannot be reached.
+    Unreachable,
     /// Its peer became UNHEALTHY meanwhile.
     PeerDied,
     /// Another attempt was answered.

@@ -89,6 +89,10 @@ counters! {
     UnprovenDialogs, "unproven_dialogs";
     /// Next hops named by a message that are outside the allow-list.
     ForbiddenNextHops, "forbidden_next_hops";
+    /// Requests whose next hop the network reports as unreachable.
+    Unreachable, "unreachable";
+    /// ICMP errors that match no request of this node under way.
+    IcmpIgnored, "icmp_ignored";
     /// Requests and responses forwarded without state.
     Stateless, "stateless";
     /// Requests refused by this node for a fault of their own (4xx, 5xx).

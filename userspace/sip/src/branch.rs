@@ -38,6 +38,12 @@ impl Branch {
         })
     }
 
+    /// The first branch of this node in a piece of a message.
+    pub fn find(piece: &[u8]) -> Option<Self> {
+        let at = memchr::memmem::find(piece, PREFIX)?;
+        Self::parse(piece.get(at..at + LEN)?)
+    }
+
     /// Its text.
     pub fn to_bytes(self) -> [u8; LEN] {
         let mut out = [0; LEN];

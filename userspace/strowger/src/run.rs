@@ -10,6 +10,7 @@ use control::{
     },
     assemble::{self, Source},
     configure::{self, Checked, schema::XdpMode as ConfigMode},
+    icmp::{IcmpWatch, Unreachable},
     key,
     links::Link,
     next_hop::NextHopKeeper,
@@ -150,6 +151,7 @@ impl Control {
             .with_context(|| format!("status socket {}", self.config.status_socket.display()))?;
         let exchange = Arc::clone(&self.exchange);
         let mut hops = self.next_hops(links).await?;
+        let icmp = IcmpWatch::open();
         if let Err(error) = privileges::keep_only(privileges::CONTROL) {
             tracing::warn!(%error, "cannot give up privileges");
         }
@@ -177,6 +179,7 @@ impl Control {
                 () = sleep(until_probe) => {}
                 client = socket.accept() => if let Ok(client) = client { socket::serve(client, questions.clone()); },
                 Some(asked) = asked.recv() => self.on_question(asked),
+                lost = icmp.next() => self.on_unreachable(lost),
                 () = changed(&mut hops) => if let Some(hops) = &mut hops { sleep(GATHER).await; refresh(hops).await; },
                 _ = confirm.tick() => if let Some(hops) = &mut hops { hops.confirm().await; refresh(hops).await; },
                 _ = watch.tick() => if !self.node.is_running() { bail!("a worker ended, see the log"); },
@@ -214,6 +217,14 @@ impl Control {
             if !self.exchange.errands[worker].send(Errand::Probe { peer, timeout }) {
                 tracing::error!(worker, "the worker takes no errands");
             }
+        }
+    }
+
+    /// A request did not arrive: its worker judges whether that still matters.
+    fn on_unreachable(&self, lost: Unreachable) {
+        let Unreachable { branch, to } = lost;
+        if let Some(worker) = self.exchange.errands.get(usize::from(branch.worker)) {
+            worker.send(Errand::Unreachable { branch, to });
         }
     }
 

@@ -186,6 +186,10 @@ impl Desk {
                     let worker = self.worker;
                     self.exchange.reports.send(Notice::Explained { question, worker, records });
                 }
+                Errand::Unreachable { branch, to } => {
+                    let mut out = Out { io, exchange: &self.exchange, allow: self.allow.load() };
+                    self.engine.on_unreachable(now, branch, to, &self.table, &mut out);
+                }
                 Errand::Look => {}
                 Errand::Stop => return false,
             }

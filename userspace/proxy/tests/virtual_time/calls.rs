@@ -282,6 +282,40 @@ fn calls_waiting_for_a_peer_move_on_the_moment_it_is_known_to_be_dead() {
 }
 
 #[test]
+fn an_icmp_error_moves_a_call_at_once_if_it_is_about_this_call() {
+    use sip::branch::Branch;
+    let mut w = World::new();
+    let first = invite(&mut w, "c");
+    let branch = Branch::find(first.text.as_bytes()).expect("our branch");
+    let mut report = |branch: Branch, to| {
+        w.engine.on_unreachable(w.now, branch, to, &w.table, &mut w.out);
+        std::mem::take(&mut w.out.sent)
+    };
+    // Forged ones move nothing: another branch, another destination.
+    assert_sent(&report(Branch { nonce: branch.nonce ^ 1, ..branch }, crate::world::peer(0)), &[]);
+    assert_sent(&report(branch, crate::world::peer(1)), &[]);
+    let second = report(branch, crate::world::peer(0));
+    assert_sent(&second, &[("INVITE", "p1")]);
+    assert_eq!(w.out.reports.pop(), Some(Report::CallFailed(PeerId(0))));
+    // A peer that was heard is not given up for it.
+    w.peer_sends(1, &respond(&second[0], 180));
+    let branch = Branch::find(second[0].text.as_bytes()).expect("our branch");
+    w.engine.on_unreachable(w.now, branch, crate::world::peer(1), &w.table, &mut w.out);
+    assert_sent(&w.peer_sends(1, &respond(&second[0], 200)), &[("200", "caller")]);
+    assert_eq!((count(&w, Counter::Unreachable), count(&w, Counter::IcmpIgnored)), (1, 3));
+    // When all are unreachable the caller hears it at once.
+    let mut w = World::new();
+    let mut sent = vec![invite(&mut w, "d")];
+    for _ in 0..4 {
+        let last = sent.pop().expect("an INVITE");
+        let branch = Branch::find(last.text.as_bytes()).expect("our branch");
+        w.engine.on_unreachable(w.now, branch, last.to, &w.table, &mut w.out);
+        sent = std::mem::take(&mut w.out.sent);
+    }
+    assert_sent(&sent, &[("500", "caller")]);
+}
+
+#[test]
 fn a_last_resort_is_given_its_time_whatever_else_changes() {
     let mut w = World::new();
     (0..4).for_each(|n| drop(w.set_state(n, PeerState::Unhealthy)));
