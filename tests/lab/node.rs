@@ -122,6 +122,22 @@ impl StrowgerNode {
         Ok(threads)
     }
 
+    /// Processor time that the first worker has used.
+    ///
+    /// # Errors
+    /// The node is gone.
+    pub fn worker_time(&self) -> Result<Duration> {
+        for entry in fs::read_dir(format!("/proc/{}/task", self.process.id()))? {
+            let task = entry?.path();
+            if fs::read_to_string(task.join("comm"))?.trim() == "worker-0" {
+                let text = fs::read_to_string(task.join("schedstat"))?;
+                let nanos = text.split_whitespace().next().and_then(|n| n.parse().ok());
+                return Ok(Duration::from_nanos(nanos.context("no time in schedstat")?));
+            }
+        }
+        bail!("no thread worker-0")
+    }
+
     /// One of its counters.
     pub fn counter(&self, name: &str) -> u64 {
         self.status().ok().and_then(|s| s["counters"][name].as_u64()).unwrap_or_default()

@@ -73,7 +73,7 @@ fn arrived(region: &Namespace) -> Result<u64> {
 }
 
 /// A peer that answers OPTIONS and INVITE with 200 and ignores all media.
-fn answer(done: &AtomicBool) -> Result<()> {
+pub(crate) fn answer(done: &AtomicBool) -> Result<()> {
     let own: SocketAddr = "198.51.100.11:5060".parse()?;
     let socket = UdpSocket::bind(own)?;
     let sink = UdpSocket::bind(SocketAddr::new(own.ip(), 0))?;

@@ -114,6 +114,15 @@ impl MediaCall {
         Ok(crate::rate::pace(rate, length, || self.media.send_to(&rtp, self.to).is_ok()))
     }
 
+    /// Its media socket, and where its packets go.
+    ///
+    /// # Errors
+    /// The socket fails.
+    pub fn media(&self) -> Result<(&UdpSocket, SocketAddr)> {
+        self.media.set_nonblocking(false)?;
+        Ok((&self.media, self.to))
+    }
+
     /// Takes what has come back.
     ///
     /// # Errors

@@ -31,6 +31,14 @@ pub(crate) fn bench(accept: bool) -> Result<()> {
     }
     namespace::require_root()?;
     build::build()?;
+    println!(
+        "\nTime of the worker's thread for a packet of {} bytes, system calls included",
+        lab::cost::SIZE
+    );
+    let cost = lab::cost::measure()?;
+    println!("  {:>8.0} ns  passed on bare, as media through AF_XDP", cost.pass);
+    println!("  {:>8.0} ns  a SIP request forwarded without state", cost.forward);
+    println!("      {:.2}  of the bare rate per core", cost.pass / cost.forward);
     println!("\nRTP packets of 214 bytes relayed by one worker between two veth interfaces");
     println!("  (sender, kernel and worker share this machine's cores: a lower bound)");
     println!("  {:>9} {:>11} {:>8}", "wanted/s", "sent/s", "lost");

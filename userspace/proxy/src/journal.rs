@@ -73,6 +73,8 @@ pub enum Outcome {
     Peer(u16),
     /// An answer of this node.
     Node(u16, &'static str),
+    /// Not known here: the request was forwarded without state.
+    Unknown,
 }
 
 /// The ring.
@@ -87,18 +89,26 @@ impl Journal {
     pub(crate) fn open(&mut self, call_id: &[u8], listener: ListenerId, remote: SocketAddr, at: Time) -> u64 {
         let number = self.written;
         self.written += 1;
-        let record = Record {
-            number,
-            call_id: cut(call_id),
-            listener,
-            remote,
-            at,
-            attempts: ArrayVec::new(),
-            outcome: None,
-        };
+        // A record used again is overwritten where it is filled, not as a whole: it is large.
         match self.records.get_mut(number as usize % CAPACITY) {
-            Some(slot) => *slot = record,
-            None => self.records.push(record),
+            Some(slot) => {
+                (slot.number, slot.listener, slot.remote, slot.at) = (number, listener, remote, at);
+                slot.call_id.clear();
+                slot.attempts.clear();
+                slot.outcome = None;
+            }
+            None => self.records.push(Record {
+                number,
+                call_id: ArrayVec::new(),
+                listener,
+                remote,
+                at,
+                attempts: ArrayVec::new(),
+                outcome: None,
+            }),
+        }
+        if let Some(record) = self.record(Some(number)) {
+            let _ = record.call_id.try_extend_from_slice(&call_id[..call_id.len().min(CALL_ID)]);
         }
         number
     }
@@ -152,12 +162,6 @@ impl Journal {
         found.sort_by_key(|r| r.number);
         found
     }
-}
-
-fn cut(call_id: &[u8]) -> ArrayVec<u8, CALL_ID> {
-    let mut kept = ArrayVec::new();
-    let _ = kept.try_extend_from_slice(&call_id[..call_id.len().min(CALL_ID)]);
-    kept
 }
 
 #[cfg(test)]

@@ -54,7 +54,7 @@ impl Engine {
                 });
             }
             _ => {
-                if !self.respond_stateless(m, status, branch, turn) {
+                if !self.respond_stateless(m, branch, turn) {
                     self.tally.drop(DropReason::SipStrayResponse);
                 }
             }

@@ -51,6 +51,7 @@ impl Engine {
                     self.tally.peer(choice.peer).attempts += 1;
                     self.journal.attempt(record, choice.peer, choice.why, turn.now);
                     self.journal.end(record, Some(choice.peer), End::Stateless, turn.now);
+                    self.journal.outcome(record, Outcome::Unknown, turn.now);
                 }
                 let to = turn.table.peer(choice.peer)?.address;
                 Some(Hop { egress: service.egress, to, peer: Some(choice.peer) })
@@ -85,20 +86,9 @@ impl Engine {
     }
 
     /// A response whose branch has no transaction; `false`: it is none that this node asked for.
-    pub(crate) fn respond_stateless(
-        &mut self,
-        m: &Message<'_>,
-        status: u16,
-        branch: Branch,
-        turn: &mut Turn<'_>,
-    ) -> bool {
+    pub(crate) fn respond_stateless(&mut self, m: &Message<'_>, branch: Branch, turn: &mut Turn<'_>) -> bool {
         let Some((to, listener)) = self.stateless_way_back(m, branch, turn) else { return false };
         self.tally.count(Counter::Stateless);
-        if let (Some(call_id), 200..) = (m.value(HeaderName::CallId), status)
-            && let Some(record) = self.journal.of_call(call_id).last()
-        {
-            self.journal.outcome(Some(record.number), Outcome::Peer(status), turn.now);
-        }
         let mut message = core::mem::take(&mut self.buffer);
         self.edits.clear();
         forward::pop_via(m, &mut self.edits);

@@ -66,6 +66,7 @@ fn story(config: &Checked, worker: usize, record: &Record, boot: Duration) -> Ca
         attempts,
         outcome: record.outcome.map(|(outcome, _)| match outcome {
             Outcome::Peer(status) => format!("{status} from the peer"),
+            Outcome::Unknown => "not known, forwarded without state".to_owned(),
             Outcome::Node(status, reason) => format!("{status} {reason}, by this node"),
         }),
         took_ms: record.outcome.map(|(_, at)| ms(record.at, at)),
