@@ -206,6 +206,12 @@ impl Engine {
             self.tally.count(Counter::Loops);
             return Err(Reject::new(482, "Loop Detected"));
         }
+        // A CANCEL belongs to a transaction here, or to none (RFC 3261 16.10).
+        let stateless_dialog = request.to_tag.is_some() && routes.token.is_some_and(|t| t.stateless);
+        let stateless_route = stateless_service(incoming.listener, turn.table).is_some();
+        if request.method == Method::Cancel && !stateless_dialog && !stateless_route {
+            return Err(Reject::new(481, "Call Does Not Exist"));
+        }
         if let (Some(_), Some(token)) = (request.to_tag, routes.token) {
             let decision = self.decide_in_dialog(incoming, inbound, (token, routing), turn)?;
             return match decision.route {
@@ -216,9 +222,7 @@ impl Engine {
         // Nothing proves that the dialog is ours: it may go where new requests go, and nowhere else.
         if request.to_tag.is_some() {
             self.tally.count(Counter::UnprovenDialogs);
-        } else if matches!(request.method, Method::Bye | Method::Cancel)
-            && stateless_service(incoming.listener, turn.table).is_none()
-        {
+        } else if request.method == Method::Bye && !stateless_route {
             return Err(Reject::new(481, "Call Does Not Exist"));
         }
         let Some(Upstream::Service(id)) = turn.table.listener(incoming.listener).map(|l| l.upstream) else {

@@ -219,6 +219,22 @@ fn only_dialogs_with_a_cookie_of_this_node_are_routed_by_their_route_set() {
 }
 
 #[test]
+fn a_cancel_without_its_invite_is_answered_and_not_forwarded() {
+    let mut w = World::new();
+    let routes = callers_routes(&answered(&mut w));
+    let cancel = in_dialog("CANCEL", &routes, "sip:bob@198.51.100.11:5060", ("a", "b"));
+    assert_sent(&w.caller_sends(&cancel), &[("481", "caller")]);
+    assert_sent(&w.caller_sends(&request("CANCEL", "unknown")), &[("481", "caller")]);
+    // A re-INVITE's own is forwarded once the peer was heard.
+    let invite = in_dialog("INVITE", &routes, "sip:bob@198.51.100.11:5060", ("a", "b"));
+    let sent = w.caller_sends(&invite);
+    assert_sent(&sent, &[("100", "caller"), ("INVITE", "p0")]);
+    w.peer_sends(0, &respond(&sent[1], 180));
+    let cancel = invite.replace("INVITE sip", "CANCEL sip").replace("9 INVITE", "9 CANCEL");
+    assert_sent(&w.caller_sends(&cancel), &[("200", "caller"), ("CANCEL", "p0")]);
+}
+
+#[test]
 fn a_cookie_outlives_a_restart() {
     let mut w = World::new();
     let routes = callers_routes(&answered(&mut w));
