@@ -255,6 +255,15 @@ impl Load {
         self.engine.on_sip(self.now, &incoming, &self.table, &mut self.out);
     }
 
+    /// A peer that no call waits for becomes UNHEALTHY; how long the worker takes to see to it.
+    pub fn other_peer_dies(&mut self) -> Duration {
+        self.table.peers[1].state = PeerState::Unhealthy;
+        self.table.generation += 1;
+        let start = std::time::Instant::now();
+        self.engine.on_table(self.now, &self.table, &mut self.out);
+        start.elapsed()
+    }
+
     /// Lets time pass.
     pub fn pass(&mut self, time: Duration) {
         let end = self.now + time;

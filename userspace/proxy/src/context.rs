@@ -273,6 +273,11 @@ impl Context {
         !self.answered && self.attempts.iter().any(|a| a.is_live() && a.has_died(table))
     }
 
+    /// Whether an attempt waits for this peer.
+    pub(crate) fn waits_for(&self, peer: PeerId) -> bool {
+        !self.answered && self.attempts.iter().any(|a| a.peer == Some(peer) && a.is_live())
+    }
+
     /// What a retransmitted request calls for.
     pub(crate) fn on_retransmission(&self) -> Action {
         match &self.server {

@@ -11,12 +11,13 @@ use crate::{
     rng::Rng,
     token::TokenKey,
     turn::Turn,
+    waiting::Waiting,
 };
 use alloc::{boxed::Box, vec::Vec};
 use core::{net::SocketAddr, ops::RangeInclusive, time::Duration};
 use media::{Relay, Sessions, session::Refusal};
 use packet::DropReason;
-use routing::{ListenerId, Table};
+use routing::{ListenerId, PeerId, PeerState, Table};
 use sip::{
     Edits, HeaderName, Message, StartLine,
     message::ParseError,
@@ -92,6 +93,7 @@ pub struct Engine {
     pub(crate) agenda: Agenda,
     pub(crate) serial: u32,
     pub(crate) journal: Journal,
+    pub(crate) waiting: Waiting,
     /// Scratch space, kept between messages.
     pub(crate) edits: Edits,
     pub(crate) buffer: Vec<u8>,
@@ -114,6 +116,7 @@ impl Engine {
             agenda: Agenda::default(),
             serial: 0,
             journal: Journal::default(),
+            waiting: Waiting::default(),
             edits: Edits::new(),
             buffer: Vec::new(),
             tally: Tally::default(),
@@ -208,15 +211,18 @@ impl Engine {
     /// A new table is in force: calls that wait for a peer now known to be dead move on at once.
     pub fn on_table(&mut self, now: Time, table: &Table, out: &mut dyn Outbox) {
         self.tally.peers.resize(table.peers.len().max(self.tally.peers.len()), Default::default());
-        let waiting: Vec<usize> = self
-            .contexts
-            .iter()
-            .filter(|(_, slot)| slot.as_ref().is_some_and(|c| c.waits_for_dead_peer(table)))
-            .map(|(id, _)| id)
-            .collect();
         let turn = &mut Turn { now, table, out };
-        for id in waiting {
-            self.with_context(now, id, |engine, context| engine.leave_dead_peers(context, turn));
+        let dead = (0u16..).map(PeerId).zip(&table.peers).filter(|(_, p)| p.state == PeerState::Unhealthy);
+        for (peer, _) in dead {
+            for (id, serial) in self.waiting.take(peer) {
+                let context = self.contexts.get(id as usize).and_then(Option::as_ref);
+                let waits = context.is_some_and(|c| c.serial == serial && c.waits_for_dead_peer(table));
+                if waits {
+                    self.with_context(now, id as usize, |engine, context| {
+                        engine.leave_dead_peers(context, turn);
+                    });
+                }
+            }
         }
     }
 

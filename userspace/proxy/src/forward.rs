@@ -84,6 +84,13 @@ impl Engine {
         } else {
             ClientMachine::Other(Client::new(turn.now, timers))
         };
+        if let Some(peer) = hop.peer {
+            let contexts = &self.contexts;
+            self.waiting.add(peer, (context.id as u32, context.serial), |(id, serial)| {
+                let waiting = contexts.get(id as usize).and_then(Option::as_ref);
+                waiting.is_some_and(|c| c.serial == serial && c.waits_for(peer))
+            });
+        }
         // Most requests have one attempt: no room is kept for more.
         context.attempts.reserve_exact(1);
         context.attempts.push(Attempt {

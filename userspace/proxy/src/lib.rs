@@ -32,6 +32,7 @@ mod route_set;
 mod stateless;
 mod token;
 mod turn;
+mod waiting;
 
 pub use engine::{Config, Disposition, Engine, Incoming};
 pub use report::{Counter, Outbox, PeerTally, Report, Tally};
