@@ -13,10 +13,13 @@ impl Engine {
     /// Learns from the body of a message sent by `sender` where it receives media, and edits the body
     /// so that its reader, on the side of listener `shown`, sends to this node instead.
     pub(crate) fn anchor_body(&mut self, m: &Message<'_>, call: u64, sender: Side, shown: &Listener) {
+        if self.dialogs.is_empty() || m.body().is_empty() {
+            return;
+        }
         let is_sdp = m
             .value(HeaderName::ContentType)
             .is_some_and(|t| t.get(..15).is_some_and(|name| name.eq_ignore_ascii_case(b"application/sdp")));
-        if !is_sdp || m.body().is_empty() {
+        if !is_sdp {
             return;
         }
         let Some(session) = self.dialogs.get(&call).map(|d| d.session) else { return };

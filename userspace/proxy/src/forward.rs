@@ -141,12 +141,8 @@ pub(crate) fn makes_dialog(request: &Request<'_>) -> bool {
 /// Our Via on top, and what the server adds to the one below (RFC 3261 18.2.1, RFC 3581).
 fn push_via(m: &Message<'_>, request: &Request<'_>, forward: &Forward<'_>, edits: &mut Edits) {
     let Some(header) = m.first(HeaderName::Via) else { return };
-    edits.insert(header.line().start as usize, b"Via: SIP/2.0/UDP ");
-    edits
-        .push(forward.egress.sent_by.as_bytes())
-        .push(b";branch=")
-        .push(&forward.branch.to_bytes())
-        .push(b"\r\n");
+    edits.insert(header.line().start as usize, forward.egress.via.as_bytes());
+    edits.push(&forward.branch.to_bytes()).push(b"\r\n");
     let via = &request.via;
     let text = m.text(header.value());
     ViaMarks::of(via, forward.remote).edit(&text[..via.len], header.value().start as usize, edits);
@@ -176,13 +172,12 @@ fn set_max_breadth(m: &Message<'_>, request: &Request<'_>, breadth: Option<u32>,
 fn record_route(m: &Message<'_>, forward: &Forward<'_>, cookie: &[u8], edits: &mut Edits) {
     let last_via = || m.all(HeaderName::Via).last().map_or(m.headers_end, |h| h.line().end as usize);
     let at = m.first(HeaderName::RecordRoute).map_or_else(last_via, |h| h.line().start as usize);
-    let mut entry = |text: &str| {
-        edits.insert(at, b"Record-Route: <sip:").push(cookie).push(b"@").push(text.as_bytes());
-        edits.push(b";lr>\r\n");
+    let mut entry = |listener: &Listener| {
+        edits.insert(at, b"Record-Route: <sip:").push(cookie).push(listener.record_route.as_bytes());
     };
-    entry(&forward.egress.sent_by);
+    entry(forward.egress);
     if forward.ingress.address != forward.egress.address {
-        entry(&forward.ingress.sent_by);
+        entry(forward.ingress);
     }
 }
 

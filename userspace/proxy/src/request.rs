@@ -26,7 +26,7 @@ use sip::{
 /// Reason phrase of the 481 that ends a dialog with a dead peer.
 pub(crate) const PEER_DOWN: &str = "Peer Of This Dialog Is Down";
 /// Breadth of a request that names none (RFC 5393 5.3.3.1).
-const DEFAULT_BREADTH: u32 = 60;
+pub(crate) const DEFAULT_BREADTH: u32 = 60;
 
 /// What must be readable of a request before it can be answered at all.
 pub(crate) struct Arrived<'a> {

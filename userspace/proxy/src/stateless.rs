@@ -12,7 +12,7 @@ use crate::{
     inbound::Inbound,
     journal::{End, Outcome},
     report::Counter,
-    request::{Arrived, Decision},
+    request::{Arrived, DEFAULT_BREADTH, Decision},
     token::Token,
     turn::Turn,
 };
@@ -73,7 +73,7 @@ impl Engine {
             egress,
             branch,
             in_dialog: matches!(decision.route, Route::Dialog(_)),
-            breadth: request.max_breadth,
+            breadth: Some(request.max_breadth.unwrap_or(DEFAULT_BREADTH)),
             record_route: makes_dialog.then(|| Token::new(hop.peer, request, true, turn.table)),
             call: self.keys.call(request.call_id),
             sender: decision.sender,

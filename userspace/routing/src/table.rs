@@ -128,6 +128,10 @@ pub struct Listener {
     pub upstream: Upstream,
     /// `host:port` as Via and Record-Route show it.
     pub sent_by: String,
+    /// The start of a Via of this listener, up to its branch.
+    pub via: String,
+    /// The end of a Record-Route line of this listener, from the `@` on.
+    pub record_route: String,
     /// `IP4 address` or `IP6 address` of [`Listener::media`], as SDP shows it.
     pub media_text: String,
 }
@@ -136,8 +140,16 @@ impl Listener {
     /// A listener with its texts made once, so that no packet needs formatting.
     pub fn new(name: String, address: SocketAddr, media: IpAddr, upstream: Upstream) -> Self {
         let family = if media.is_ipv4() { "IP4" } else { "IP6" };
-        let (sent_by, media_text) = (format!("{address}"), format!("{family} {media}"));
-        Self { name, address, media, upstream, sent_by, media_text }
+        Self {
+            name,
+            address,
+            media,
+            upstream,
+            sent_by: format!("{address}"),
+            via: format!("Via: SIP/2.0/UDP {address};branch="),
+            record_route: format!("@{address};lr>\r\n"),
+            media_text: format!("{family} {media}"),
+        }
     }
 }
 

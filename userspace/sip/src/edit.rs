@@ -91,7 +91,9 @@ impl Edits {
         out.clear();
         out.reserve(self.len_of(original));
         // Stable: insertions at one place keep their order. Lists are short and almost sorted.
-        self.edits.sort_by_key(|e| e.at);
+        if !self.edits.is_sorted_by_key(|e| e.at) {
+            self.edits.sort_by_key(|e| e.at);
+        }
         let mut copied = 0;
         for edit in &self.edits {
             let at = (edit.at as usize).clamp(copied, original.len());
