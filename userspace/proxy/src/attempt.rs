@@ -48,17 +48,15 @@ impl Engine {
 
     /// Timers of one attempt; how it has just failed.
     fn attempt_timers(&mut self, attempt: &mut Attempt, turn: &mut Turn<'_>) -> Option<End> {
-        let mut cancel_over = false;
-        if let Some((cancel, message)) = &mut attempt.cancel {
-            match cancel.on_timer(turn.now) {
-                Action::Resend => self.send(turn, attempt.from, attempt.to, message),
-                Action::TimedOut => cancel_over = true,
-                _ => {}
-            }
+        if let Some((cancel, message)) = &mut attempt.cancel
+            && cancel.on_timer(turn.now) == Action::Resend
+        {
+            self.send(turn, attempt.from, attempt.to, message);
         }
         let live = attempt.is_live();
         let unheard = if attempt.is_silent() { End::Silence } else { End::NoFinal };
-        if let (ClientMachine::Invite(client), true) = (&mut attempt.machine, cancel_over) {
+        let given_up = attempt.machine.is_pending() && attempt.give_up_at.is_some_and(|at| at <= turn.now);
+        if let (ClientMachine::Invite(client), true) = (&mut attempt.machine, given_up) {
             client.give_up();
         }
         match attempt.machine.on_timer(turn.now) {
@@ -73,7 +71,7 @@ impl Engine {
             }
             _ => {}
         }
-        if live && cancel_over {
+        if live && given_up {
             return Some(unheard);
         }
         let silent = attempt.silent_at.is_some_and(|at| at <= turn.now) && attempt.is_silent();
@@ -185,11 +183,14 @@ impl Engine {
         if attempt.cancel.is_some() {
             return;
         }
+        let timers = self.config.timers;
+        // The final response may be lost more than once: it is waited for, but not for ever (9.1).
+        attempt.give_up_at = Some(turn.now + timers.timeout());
         let mut message = Vec::new();
         let headers = if attempt.answered_elsewhere { ANSWERED_ELSEWHERE } else { b"" };
         if forward::derive(&attempt.message, b"CANCEL", None, headers, &mut message).is_some() {
             self.send(turn, attempt.from, attempt.to, &message);
-            attempt.cancel = Some((Client::new(turn.now, self.config.timers), message.into_boxed_slice()));
+            attempt.cancel = Some((Client::new(turn.now, timers), message.into_boxed_slice()));
         }
     }
 }

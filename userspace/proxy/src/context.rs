@@ -103,6 +103,8 @@ pub(crate) struct Attempt {
     pub(crate) cancel_wanted: bool,
     /// The CANCEL's own transaction and message.
     pub(crate) cancel: Option<(Client, Box<[u8]>)>,
+    /// When a cancelled INVITE is held to be over although no final response came (RFC 3261 9.1).
+    pub(crate) give_up_at: Option<Time>,
 }
 
 impl Attempt {
@@ -115,6 +117,7 @@ impl Attempt {
         let cancel = self.cancel.as_ref().and_then(|(c, _)| c.next_deadline());
         let pending = self.machine.is_pending();
         let judged = self.silent_at.into_iter().chain(self.timer_c).filter(|_| pending && !self.abandoned);
+        let judged = judged.chain(self.give_up_at.filter(|_| pending));
         judged.chain(self.machine.next_deadline()).chain(cancel).min()
     }
 
@@ -124,7 +127,9 @@ impl Attempt {
     }
 
     pub(crate) fn is_over(&self) -> bool {
-        self.machine.next_deadline().is_none()
+        // A pending one without deadline of its own waits for its timer C or the end of its CANCEL.
+        !self.machine.is_pending()
+            && self.machine.next_deadline().is_none()
             && self.cancel.as_ref().is_none_or(|(c, _)| c.next_deadline().is_none())
     }
 

@@ -107,6 +107,7 @@ impl Engine {
             last_resort: is_dead(hop.peer, turn.table),
             cancel_wanted: false,
             cancel: None,
+            give_up_at: None,
         });
     }
 

@@ -161,6 +161,27 @@ fn a_late_refusal_of_an_abandoned_attempt_is_acknowledged_and_absorbed() {
 }
 
 #[test]
+fn a_cancelled_attempt_is_acknowledged_however_late_it_ends() {
+    let mut w = World::new();
+    let first = invite(&mut w, "c");
+    let second = w.pass(MS(2010)).pop().expect("the second attempt");
+    let cancel = w.peer_sends(0, &respond(&first, 180)).pop().expect("a CANCEL");
+    w.peer_sends(0, &respond(&cancel, 200));
+    // The call is over for everybody else long before.
+    assert_sent(&w.peer_sends(1, &respond(&second, 486)), &[("ACK", "p1"), ("486", "caller")]);
+    w.caller_sends(&request("ACK", "c"));
+    w.pass(Duration::from_secs(20));
+    assert_sent(&w.peer_sends(0, &respond(&first, 487)), &[("ACK", "p0")]);
+    // But not for ever.
+    let mut w = World::new();
+    let first = invite(&mut w, "c");
+    w.pass(MS(2010));
+    w.peer_sends(0, &respond(&first, 180));
+    w.pass(Duration::from_secs(120));
+    assert_eq!(w.engine.transactions(), 0);
+}
+
+#[test]
 fn when_all_peers_fail_the_caller_gets_an_answer_that_starts_no_storm() {
     // All refuse: 500, not 503.
     let mut w = World::new();
