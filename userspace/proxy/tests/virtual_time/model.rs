@@ -12,7 +12,7 @@ use crate::world::{World, header};
 use caller::Caller;
 use network::{Event, Network, Node, Random};
 use peer::Peer;
-use routing::Fork;
+use routing::{Fork, PeerState};
 use std::{collections::HashMap, time::Duration};
 
 const SEEDS: u64 = 48;
@@ -31,6 +31,8 @@ struct Attempt {
     heard: bool,
     /// A provisional was heard at all.
     provisional: bool,
+    /// The table has called its peer dead since.
+    found_dead: bool,
     /// Final status, if it came before the attempt was given up.
     status: Option<u16>,
 }
@@ -50,6 +52,8 @@ struct Model {
     caller: Caller,
     peers: Vec<Peer>,
     parallel: bool,
+    /// Peers are found dead and alive again, all the while.
+    peers_die: bool,
     attempts: HashMap<String, Vec<Attempt>>,
     told: HashMap<String, Told>,
 }
@@ -69,10 +73,30 @@ impl Model {
         network.loss_percent = (seed % 5) * 2;
         let peers = (0..PEERS).map(|n| Peer::new(n, Random(random.next()))).collect();
         let caller = Caller::new(Random(random.next()));
-        Self { seed, world, network, caller, peers, parallel, attempts: HashMap::new(), told: HashMap::new() }
+        Self {
+            seed,
+            world,
+            network,
+            caller,
+            peers,
+            parallel,
+            peers_die: seed.is_multiple_of(4),
+            attempts: HashMap::new(),
+            told: HashMap::new(),
+        }
     }
 
     fn run(mut self) {
+        if self.peers_die {
+            let mut random = Random(self.seed ^ 0xdead);
+            for n in 0..PEERS {
+                let mut at = self.world.now;
+                for flip in 0..10 {
+                    at += random.ms(200, 1_500);
+                    self.network.at(at, Event::Health(n, flip % 2 == 1));
+                }
+            }
+        }
         for call in 0..CALLS {
             let at = self.world.now + Duration::from_millis(20 * call as u64);
             self.network.at(at, Event::Place(call));
@@ -101,6 +125,7 @@ impl Model {
         let now = self.world.now;
         match event {
             Event::Place(call) => self.caller.place(now, call, &mut self.network),
+            Event::Health(n, alive) => self.health(n, alive),
             Event::CallerTimer(id) => self.caller.on_timer(now, &id, &mut self.network),
             Event::PeerTimer(n, id) => self.peers[n].on_timer(now, &id, &mut self.network),
             Event::Deliver { from, to, text } => match to {
@@ -119,6 +144,18 @@ impl Model {
                 }
             },
         }
+    }
+
+    /// The peer's health changes in the table; whether it still answers is another matter.
+    fn health(&mut self, n: usize, alive: bool) {
+        if !alive {
+            for attempt in self.attempts.values_mut().flatten().filter(|a| a.peer == n) {
+                attempt.found_dead = true;
+            }
+        }
+        let state = if alive { PeerState::Healthy } else { PeerState::Unhealthy };
+        self.world.out.sent = self.world.set_state(n, state);
+        self.take_sent();
     }
 
     /// What the proxy sends goes onto the network, past the judge.
@@ -164,7 +201,7 @@ impl Model {
         let Some(attempt) = attempts.iter_mut().find(|a| a.peer == n) else { return };
         attempt.provisional |= status < 200;
         attempt.heard |= self.world.now <= attempt.at + ATTEMPT_TIMEOUT;
-        if status >= 200 && attempt.heard {
+        if status >= 200 && attempt.heard && !attempt.found_dead {
             attempt.status.get_or_insert(status);
         }
     }
@@ -184,22 +221,33 @@ impl Model {
         assert!(attempts.iter().all(|a| a.peer != n), "seed {seed} {call}: peer {n} is tried twice");
         let failed = |a: &Attempt| match a.status {
             Some(status) => matches!(status, 408 | 503 | 504),
+            None if a.found_dead => true,
             None => !a.heard && now >= a.at + ATTEMPT_TIMEOUT,
         };
         let together = |a: &Attempt| self.parallel && a.at == now;
         for a in attempts.iter() {
             assert!(failed(a) || together(a), "seed {seed} {call}: retry at {now:?} after {a:?}");
         }
-        let local_tried = attempts.iter().filter(|a| a.peer < 2).count();
-        assert!(n < 2 || local_tried == 2, "seed {seed} {call}: the other region too early");
-        attempts.push(Attempt { peer: n, at: now, branch, heard: false, provisional: false, status: None });
+        let peers = &self.world.table.peers;
+        let is_dead = |n: usize| peers[n].state == PeerState::Unhealthy;
+        let local_left = (0..2).any(|l| l != n && !is_dead(l) && attempts.iter().all(|a| a.peer != l));
+        assert!(n < 2 || !local_left, "seed {seed} {call}: the other region too early");
+        attempts.push(Attempt {
+            peer: n,
+            at: now,
+            branch,
+            heard: false,
+            provisional: false,
+            found_dead: false,
+            status: None,
+        });
     }
 
     /// All is quiet: what must be true of every call.
     fn judge(&mut self) {
         let seed = self.seed;
         self.caller.judge(seed, CALLS);
-        self.peers.iter().for_each(|peer| peer.judge(seed));
+        self.peers.iter().for_each(|peer| peer.judge(seed, self.peers_die));
         let answers = self.caller.answered();
         let engine = &self.world.engine;
         assert_eq!(

@@ -38,6 +38,8 @@ pub(super) enum Node {
 pub(super) enum Event {
     /// The caller starts a call.
     Place(usize),
+    /// A peer is found dead, or alive again.
+    Health(usize, bool),
     /// A timer of the caller, for one of its transactions.
     CallerTimer(String),
     /// A timer of a peer.
