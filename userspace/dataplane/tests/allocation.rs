@@ -93,8 +93,9 @@ fn a_worker_holds_100_000_transactions_in_stated_memory_and_refuses_more() {
     (MANY..MANY + 1_000).for_each(|n| load.place(n));
     assert_eq!((load.transactions(), load.refused()), (MANY, 1_000));
     assert!(held() - full < 1_000_000, "{} bytes more", held() - full);
-    // A new table concerns those only that wait for a peer it calls dead.
-    let took = load.other_peer_dies();
+    // A new table concerns those only that wait for a peer it calls dead. The least of five: the
+    // machine may be busy with something else.
+    let took = (0..5).map(|_| load.other_peer_dies()).min().expect("a time");
     assert!(took < std::time::Duration::from_millis(1), "a table that concerns nobody took {took:?}");
     // All of them end by themselves.
     load.pass(std::time::Duration::from_secs(300));
