@@ -38,7 +38,7 @@ impl Engine {
         if !failed || context.answered {
             return;
         }
-        context.failures.timeout = true;
+        context.timed_out = true;
         match &mut context.server {
             // A non-INVITE's upstream has given up by now and must not get a 408 (RFC 4320 4.2).
             ServerMachine::Other(server) => server.abandon(),
@@ -125,7 +125,6 @@ impl Engine {
         self.report_silence(attempt, turn);
         self.abandon(attempt, turn);
         self.count_failure(context, i);
-        context.failures.unavailable = true;
         self.go_on_again(context, turn);
     }
 

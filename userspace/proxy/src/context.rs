@@ -8,6 +8,7 @@ use routing::{ListenerId, PeerId, PeerState, ServiceId, Table};
 use sip::transaction::{
     Action, Client, InviteClient, InviteClientState, InviteServer, InviteServerState, Server, Time,
 };
+use slab::Slab;
 
 /// Most peers that one call tries.
 pub(crate) const MAX_ATTEMPTS: usize = 16;
@@ -156,21 +157,18 @@ pub(crate) enum Route {
     Dialog(Hop),
 }
 
+impl Route {
+    pub(crate) fn is_dialog(self) -> bool {
+        matches!(self, Self::Dialog(_))
+    }
+}
+
 /// One next hop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Hop {
     pub(crate) egress: ListenerId,
     pub(crate) to: SocketAddr,
     pub(crate) peer: Option<PeerId>,
-}
-
-/// Why attempts failed, for the answer when none is left (requirement E4).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Failures {
-    /// Silence or 408.
-    pub(crate) timeout: bool,
-    /// 503 or 504.
-    pub(crate) unavailable: bool,
 }
 
 /// The best final response of a fork so far, ready to be sent (RFC 3261 16.7 step 6).
@@ -216,7 +214,8 @@ pub(crate) struct Context {
     pub(crate) last_response: Vec<u8>,
     pub(crate) attempts: Vec<Attempt>,
     pub(crate) tried: ArrayVec<PeerId, MAX_ATTEMPTS>,
-    pub(crate) failures: Failures,
+    /// A peer kept silent or answered 408, for the answer when none is left (requirement E4).
+    pub(crate) timed_out: bool,
     pub(crate) best: Option<Best>,
     pub(crate) budget_until: Time,
     /// The caller cancelled.
@@ -227,6 +226,14 @@ pub(crate) struct Context {
     pub(crate) answered: bool,
     /// Earliest deadline in the agenda.
     pub(crate) queued: Option<Time>,
+}
+
+/// Contexts by slot. One is taken out while it is worked on.
+pub(crate) type Contexts = Slab<Option<Box<Context>>>;
+
+/// The context in a slot, if it is still the one with this serial number.
+pub(crate) fn current(contexts: &Contexts, id: usize, serial: u32) -> Option<&Context> {
+    contexts.get(id)?.as_deref().filter(|c| c.serial == serial)
 }
 
 impl Context {

@@ -2,7 +2,7 @@
 
 use crate::{
     agenda::{Agenda, Due},
-    context::Context,
+    context::{Context, Contexts, current},
     dialog::Dialog,
     journal::{Journal, Record},
     keys::{KeyMap, Keys},
@@ -13,7 +13,7 @@ use crate::{
     turn::Turn,
     waiting::Waiting,
 };
-use alloc::{boxed::Box, vec::Vec};
+use alloc::vec::Vec;
 use core::{net::SocketAddr, ops::RangeInclusive, time::Duration};
 use media::{Relay, Sessions, session::Refusal};
 use packet::DropReason;
@@ -81,8 +81,7 @@ pub struct Engine {
     pub(crate) config: Config,
     pub(crate) keys: Keys,
     pub(crate) rng: Rng,
-    /// A context is taken out while it is worked on.
-    pub(crate) contexts: Slab<Option<Box<Context>>>,
+    pub(crate) contexts: Contexts,
     /// Server transactions.
     pub(crate) by_key: KeyMap<usize>,
     /// Requests outside dialogs that are worked on, by what makes them the same request.
@@ -140,15 +139,17 @@ impl Engine {
             });
             return Disposition::Done;
         }
-        if let Some(call_id) = message.value(HeaderName::CallId) {
-            let owner = Keys::owner(self.keys.call(call_id), self.config.workers);
-            if owner != self.config.worker {
-                return Disposition::BelongsTo(owner);
-            }
+        let call_id = message.value(HeaderName::CallId);
+        let call = self.keys.call(call_id.unwrap_or_default());
+        let owner = Keys::owner(call, self.config.workers);
+        if call_id.is_some() && owner != self.config.worker {
+            return Disposition::BelongsTo(owner);
         }
         self.tally.count(Counter::SipReceived);
         match message.start {
-            StartLine::Request { .. } => self.on_request(incoming, &message, &mut Turn { now, table, out }),
+            StartLine::Request { .. } => {
+                self.on_request(incoming, &message, call, &mut Turn { now, table, out })
+            }
             StartLine::Response { status } => {
                 self.on_response(&message, status, &mut Turn { now, table, out })
             }
@@ -215,9 +216,8 @@ impl Engine {
         let dead = (0u16..).map(PeerId).zip(&table.peers).filter(|(_, p)| p.state == PeerState::Unhealthy);
         for (peer, _) in dead {
             for (id, serial) in self.waiting.take(peer) {
-                let context = self.contexts.get(id as usize).and_then(Option::as_ref);
-                let waits = context.is_some_and(|c| c.serial == serial && c.waits_for_dead_peer(table));
-                if waits {
+                if current(&self.contexts, id as usize, serial).is_some_and(|c| c.waits_for_dead_peer(table))
+                {
                     self.with_context(now, id as usize, |engine, context| {
                         engine.leave_dead_peers(context, turn);
                     });
@@ -266,8 +266,7 @@ impl Engine {
     }
 
     fn on_context_due(&mut self, id: usize, serial: u32, turn: &mut Turn<'_>) {
-        let current = self.contexts.get(id).and_then(Option::as_ref).is_some_and(|c| c.serial == serial);
-        if current {
+        if current(&self.contexts, id, serial).is_some() {
             self.with_context(turn.now, id, |engine, context| engine.context_timers(context, turn));
         }
     }

@@ -116,29 +116,35 @@ impl Engine {
     /// Nothing is left to try: the upstream gets the best response, or one that starts no retry storm
     /// (requirement E4).
     fn conclude(&mut self, context: &mut Context, m: &Message<'_>, turn: &mut Turn<'_>) {
-        if let Some(best) = context.best.take() {
-            let cancelled = context.cancelled && best.status == 487;
-            self.end_new_call(
-                context,
-                if cancelled { Counter::CallsCancelled } else { Counter::CallsRefused },
-                turn,
-            );
-            self.journal.outcome(context.record, Outcome::Peer(best.status), turn.now);
-            return self.deliver(context, best.status, &best.message, turn);
+        if context.best.is_some() {
+            return self.deliver_best(context, turn);
         }
         let can_serve = match context.route {
             Route::Service(id) => turn.table.service(id).is_some_and(|s| turn.table.can_serve(s)),
             Route::Dialog(_) => true,
         };
-        let (status, reason) = match context.failures {
-            _ if context.cancelled => (487, "Request Terminated"),
-            _ if !can_serve => (503, "No Peer Available"),
-            f if f.timeout && context.is_invite() => (408, "Request Timeout"),
-            _ => (500, "No Peer Took The Request"),
+        let (status, reason) = if context.cancelled {
+            (487, "Request Terminated")
+        } else if !can_serve {
+            (503, "No Peer Available")
+        } else if context.timed_out && context.is_invite() {
+            (408, "Request Timeout")
+        } else {
+            (500, "No Peer Took The Request")
         };
         let end = if context.cancelled { Counter::CallsCancelled } else { Counter::CallsFailed };
         self.end_new_call(context, end, turn);
         self.respond(context, m, status, reason, turn);
+    }
+
+    /// No branch can do better any more: the best response goes upstream.
+    pub(crate) fn deliver_best(&mut self, context: &mut Context, turn: &mut Turn<'_>) {
+        let Some(best) = context.best.take() else { return };
+        let cancelled = context.cancelled && best.status == 487;
+        let end = if cancelled { Counter::CallsCancelled } else { Counter::CallsRefused };
+        self.end_new_call(context, end, turn);
+        self.journal.outcome(context.record, Outcome::Peer(best.status), turn.now);
+        self.deliver(context, best.status, &best.message, turn);
     }
 
     /// A new call ends without having been answered.
@@ -174,7 +180,7 @@ impl Engine {
                 self.count_failure(context, i);
             }
         }
-        context.failures.timeout = true;
+        context.timed_out = true;
         match context.route {
             Route::Service(_) => self.go_on_again(context, turn),
             Route::Dialog(_) => {

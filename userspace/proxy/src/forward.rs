@@ -1,7 +1,7 @@
 //! Messages that leave: a forwarded request (RFC 3261 16.6), and the ACK and CANCEL made from it.
 
 use crate::{
-    context::{Attempt, ClientMachine, Context, Hop, Route, is_dead},
+    context::{Attempt, ClientMachine, Context, Hop, Route, current, is_dead},
     engine::{ClientSlot, Engine},
     inbound::Inbound,
     token::Token,
@@ -10,7 +10,7 @@ use crate::{
 use alloc::vec::Vec;
 use core::net::SocketAddr;
 use media::Side;
-use routing::Listener;
+use routing::{Listener, Table};
 use sip::{
     Edits, HeaderName, Message, Method, Request, Span, StartLine,
     branch::Branch,
@@ -27,8 +27,8 @@ pub(crate) struct Forward<'a> {
     pub(crate) branch: Branch,
     /// The next hop follows from the Route set.
     pub(crate) in_dialog: bool,
-    /// Max-Breadth, if it is to differ from the request's.
-    pub(crate) breadth: Option<u32>,
+    /// Max-Breadth.
+    pub(crate) breadth: u32,
     /// Cookie of the Record-Route entries, if this node stays in the dialog's path.
     pub(crate) record_route: Option<Token>,
     pub(crate) call: u64,
@@ -63,15 +63,14 @@ impl Engine {
             self.clients.insert(ClientSlot::Attempt { context: context.id, serial: context.serial, nonce })
                 as u32;
         let request = &inbound.request;
-        let makes_dialog = matches!(context.route, Route::Service(_)) && makes_dialog(request);
         let forward = Forward {
             remote: context.remote,
             ingress,
             egress,
             branch: Branch { worker: self.config.worker, slot, nonce, routing: context.routing },
-            in_dialog: matches!(context.route, Route::Dialog(_)),
-            breadth: Some(plan.breadth),
-            record_route: makes_dialog.then(|| Token::new(hop.peer, request, false, turn.table)),
+            in_dialog: context.route.is_dialog(),
+            breadth: plan.breadth,
+            record_route: cookie(context.route, hop, request, false, turn.table),
             call: context.call,
             sender: context.sender,
         };
@@ -85,10 +84,8 @@ impl Engine {
             ClientMachine::Other(Client::new(turn.now, timers))
         };
         if let Some(peer) = hop.peer {
-            let contexts = &self.contexts;
             self.waiting.add(peer, (context.id as u32, context.serial), |(id, serial)| {
-                let waiting = contexts.get(id as usize).and_then(Option::as_ref);
-                waiting.is_some_and(|c| c.serial == serial && c.waits_for(peer))
+                current(&self.contexts, id as usize, serial).is_some_and(|c| c.waits_for(peer))
             });
         }
         // Most requests have one attempt: no room is kept for more.
@@ -134,9 +131,16 @@ impl Engine {
     }
 }
 
-/// Whether the request may make a dialog, so that this node must stay in its path.
-pub(crate) fn makes_dialog(request: &Request<'_>) -> bool {
-    matches!(request.method, Method::Invite | Method::Other)
+/// The cookie of a request outside a dialog that may make one, so that this node must stay in its path.
+pub(crate) fn cookie(
+    route: Route,
+    hop: Hop,
+    request: &Request<'_>,
+    stateless: bool,
+    table: &Table,
+) -> Option<Token> {
+    let makes_dialog = !route.is_dialog() && matches!(request.method, Method::Invite | Method::Other);
+    makes_dialog.then(|| Token::new(hop.peer, request, stateless, table))
 }
 
 /// Our Via on top, and what the server adds to the one below (RFC 3261 18.2.1, RFC 3581).
@@ -159,8 +163,10 @@ fn lower_max_forwards(m: &Message<'_>, request: &Request<'_>, edits: &mut Edits)
 }
 
 /// Every forwarded request carries it (RFC 5393 5.3.3).
-fn set_max_breadth(m: &Message<'_>, request: &Request<'_>, breadth: Option<u32>, edits: &mut Edits) {
-    let Some(breadth) = breadth.filter(|b| Some(*b) != request.max_breadth) else { return };
+fn set_max_breadth(m: &Message<'_>, request: &Request<'_>, breadth: u32, edits: &mut Edits) {
+    if request.max_breadth == Some(breadth) {
+        return;
+    }
     match m.first(HeaderName::MaxBreadth) {
         Some(header) => drop(edits.replace(header.value(), b"").push_decimal(breadth)),
         None => {

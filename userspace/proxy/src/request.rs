@@ -1,7 +1,7 @@
 //! A request arrives: is it sound, is it new, and where does it go (RFC 3261 16.3 to 16.5)?
 
 use crate::{
-    context::{Context, Failures, Route, ServerMachine, is_dead},
+    context::{Context, Route, ServerMachine, is_dead},
     engine::{Engine, Incoming},
     inbound::Inbound,
     journal::Outcome,
@@ -25,8 +25,6 @@ use sip::{
 
 /// Reason phrase of the 481 that ends a dialog with a dead peer.
 pub(crate) const PEER_DOWN: &str = "Peer Of This Dialog Is Down";
-/// Breadth of a request that names none (RFC 5393 5.3.3.1).
-pub(crate) const DEFAULT_BREADTH: u32 = 60;
 
 /// What must be readable of a request before it can be answered at all.
 pub(crate) struct Arrived<'a> {
@@ -34,6 +32,8 @@ pub(crate) struct Arrived<'a> {
     pub(crate) via: Via<'a>,
     /// Key of its transaction.
     pub(crate) key: u64,
+    /// Key of its call.
+    pub(crate) call: u64,
 }
 
 /// An answer that this node gives itself.
@@ -82,8 +82,14 @@ pub(crate) struct Decision {
 }
 
 impl Engine {
-    pub(crate) fn on_request(&mut self, incoming: &Incoming<'_>, m: &Message<'_>, turn: &mut Turn<'_>) {
-        let Some(arrived) = self.arrived(m) else {
+    pub(crate) fn on_request(
+        &mut self,
+        incoming: &Incoming<'_>,
+        m: &Message<'_>,
+        call: u64,
+        turn: &mut Turn<'_>,
+    ) {
+        let Some(arrived) = self.arrived(m, call) else {
             return self.tally.drop(DropReason::SipUnanswerable);
         };
         let known = self.by_key.get(&arrived.key).copied();
@@ -95,11 +101,11 @@ impl Engine {
         }
     }
 
-    fn arrived<'a>(&self, m: &Message<'a>) -> Option<Arrived<'a>> {
+    fn arrived<'a>(&self, m: &Message<'a>, call: u64) -> Option<Arrived<'a>> {
         let method = m.method()?;
         let via = Via::parse(m.value(HeaderName::Via)?)?;
         let key = self.keys.transaction(m, &via, method);
-        Some(Arrived { method, via, key })
+        Some(Arrived { method, via, key, call })
     }
 
     fn on_retransmission(&mut self, id: usize, turn: &mut Turn<'_>) {
@@ -181,14 +187,14 @@ impl Engine {
         turn: &mut Turn<'_>,
     ) {
         self.tally.count(Counter::RequestsRejected);
-        let call_id = m.value(HeaderName::CallId).unwrap_or_default();
         if arrived.method == Method::Invite {
+            let call_id = m.value(HeaderName::CallId).unwrap_or_default();
             let record = self.journal.open(call_id, incoming.listener, incoming.remote, turn.now);
             self.journal.outcome(Some(record), Outcome::Node(reject.status, reject.reason), turn.now);
         }
         if reject.ends_dialog {
             self.tally.count(Counter::DialogsLost);
-            self.close_dialog(self.keys.call(call_id), turn);
+            self.close_dialog(arrived.call, turn);
         }
         self.answer(incoming, m, arrived, reject, turn);
     }
@@ -231,7 +237,7 @@ impl Engine {
                 None => Reject::new(403, "No Route For New Requests Here"),
             });
         };
-        let stateless = turn.table.service(id).is_some_and(|s| s.stateless) && can_be_stateless(request);
+        let stateless = stateless_route && can_be_stateless(request);
         let merge_key = (!stateless && request.to_tag.is_none()).then(|| self.keys.merged(request));
         if merge_key.is_some_and(|key| self.is_merged(key)) {
             self.tally.count(Counter::Merged);
@@ -295,7 +301,7 @@ impl Engine {
             id: 0,
             key: arrived.key,
             merge_key: decision.merge_key,
-            call: self.keys.call(request.call_id),
+            call: arrived.call,
             serial: self.serial,
             server: if is_invite {
                 ServerMachine::Invite(InviteServer::new(timers))
@@ -311,13 +317,13 @@ impl Engine {
             sender: decision.sender,
             is_bye: request.method == Method::Bye,
             routing: decision.routing,
-            breadth: request.max_breadth.unwrap_or(DEFAULT_BREADTH),
+            breadth: request.breadth(),
             owns_media: false,
             record: None,
             last_response: Vec::new(),
             attempts: Vec::new(),
             tried: ArrayVec::new(),
-            failures: Failures::default(),
+            timed_out: false,
             best: None,
             budget_until: turn.now + budget,
             cancelled: false,

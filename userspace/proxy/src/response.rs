@@ -2,7 +2,7 @@
 
 use crate::{
     attempt::TIMER_C,
-    context::{ClientMachine, Context, Route, ServerMachine},
+    context::{Attempt, ClientMachine, Context, Route, ServerMachine, current},
     engine::{ClientSlot, Engine},
     forward,
     journal::{End, Outcome},
@@ -37,9 +37,7 @@ impl Engine {
             }
             Some(ClientSlot::Attempt { context, serial, nonce }) if *nonce == branch.nonce => {
                 let (id, serial) = (*context, *serial);
-                let current =
-                    self.contexts.get(id).and_then(Option::as_ref).is_some_and(|c| c.serial == serial);
-                if !current {
+                if current(&self.contexts, id, serial).is_none() {
                     return self.tally.drop(DropReason::SipStrayResponse);
                 }
                 self.with_context(turn.now, id, |engine, context| {
@@ -198,10 +196,7 @@ impl Engine {
             ServerMachine::Other(_) => status == 503,
         };
         if new && retryable {
-            match status {
-                408 => context.failures.timeout = true,
-                _ => context.failures.unavailable = true,
-            }
+            context.timed_out |= status == 408;
             self.count_failure(context, i);
             return self.go_on_again(context, turn);
         }
@@ -218,7 +213,9 @@ impl Engine {
                 self.cancel_attempt(attempt, turn);
             }
         }
-        self.go_on_again(context, turn);
+        if !context.attempts.iter().any(Attempt::is_live) {
+            self.deliver_best(context, turn);
+        }
     }
 
     fn report_failure(

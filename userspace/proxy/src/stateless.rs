@@ -12,8 +12,7 @@ use crate::{
     inbound::Inbound,
     journal::{End, Outcome},
     report::Counter,
-    request::{Arrived, DEFAULT_BREADTH, Decision},
-    token::Token,
+    request::{Arrived, Decision},
     turn::Turn,
 };
 use core::net::SocketAddr;
@@ -66,16 +65,15 @@ impl Engine {
         let slot = STATELESS | u32::from(incoming.listener.0);
         let branch =
             Branch { worker: self.config.worker, slot, nonce: hash as u32, routing: decision.routing };
-        let makes_dialog = matches!(decision.route, Route::Service(_)) && forward::makes_dialog(request);
         let forward = Forward {
             remote: incoming.remote,
             ingress,
             egress,
             branch,
-            in_dialog: matches!(decision.route, Route::Dialog(_)),
-            breadth: Some(request.max_breadth.unwrap_or(DEFAULT_BREADTH)),
-            record_route: makes_dialog.then(|| Token::new(hop.peer, request, true, turn.table)),
-            call: self.keys.call(request.call_id),
+            in_dialog: decision.route.is_dialog(),
+            breadth: request.breadth(),
+            record_route: forward::cookie(decision.route, hop, request, true, turn.table),
+            call: arrived.call,
             sender: decision.sender,
         };
         self.tally.count(Counter::Stateless);

@@ -8,7 +8,7 @@
 //! The key outlives a restart, and nodes that stand in for each other share it.
 
 use core::hash::Hasher;
-use routing::{PeerId, Table};
+use routing::{PeerId, Table, fnv1a};
 use sip::{
     Request,
     branch::{parse_hex, write_hex},
@@ -84,8 +84,7 @@ impl Token {
 
 /// Tells the two tags of a dialog apart; needs no key, since the cookie is authenticated.
 fn tag_hash(tag: Option<&[u8]>) -> u16 {
-    let hash = |hash: u32, b: &u8| (hash ^ u32::from(*b)).wrapping_mul(0x0100_0193);
-    let hash = tag.unwrap_or_default().iter().fold(0x811c_9dc5, hash);
+    let hash = fnv1a(tag.unwrap_or_default());
     (hash ^ (hash >> 16)) as u16
 }
 

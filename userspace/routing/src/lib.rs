@@ -12,5 +12,5 @@ pub mod table;
 
 pub use select::{Choice, Why, select};
 pub use table::{
-    Fork, Listener, ListenerId, Peer, PeerId, PeerState, RegionId, Service, ServiceId, Table, Upstream,
+    Fork, Listener, ListenerId, Peer, PeerId, PeerState, RegionId, Service, ServiceId, Table, Upstream, fnv1a,
 };

@@ -70,8 +70,13 @@ pub struct Peer {
 impl Peer {
     /// FNV-1a of the name: names a peer across changes of the configuration and restarts, in few bytes.
     pub fn name_hash(&self) -> u32 {
-        self.name.bytes().fold(0x811c_9dc5, |hash, b| (hash ^ u32::from(b)).wrapping_mul(0x0100_0193))
+        fnv1a(self.name.as_bytes())
     }
+}
+
+/// FNV-1a: the same on every node and after every restart. Nothing must rest on it being hard to hit.
+pub fn fnv1a(bytes: &[u8]) -> u32 {
+    bytes.iter().fold(0x811c_9dc5, |hash, b| (hash ^ u32::from(*b)).wrapping_mul(0x0100_0193))
 }
 
 /// Whether a new call is offered to one peer after the other or to several at once (RFC 3261 16.6).

@@ -3,7 +3,7 @@
 //! A message ends where its Content-Length says and nowhere else: not at a segment's end, not at an
 //! empty line within the body. A stream that breaks this cannot be found back into; it is closed.
 
-use crate::{HeaderName, Message, scan};
+use crate::Message;
 
 /// Limits of one stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -139,15 +139,10 @@ fn has_start_line(bytes: &[u8]) -> bool {
 /// On a stream Content-Length is mandatory (RFC 3261 20.14).
 fn content_length(head: &[u8]) -> Result<usize, Broken> {
     let message = Message::parse(head).map_err(|_| Broken::NotSip)?;
-    let mut length = None;
-    for header in message.all(HeaderName::ContentLength) {
-        let value = scan::number(message.text(header.value())).ok_or(Broken::NoLength)?;
-        if length.is_some_and(|seen| seen != value) {
-            return Err(Broken::NoLength);
-        }
-        length = Some(value);
+    match message.content_length() {
+        Ok(Some(length)) => Ok(length as usize),
+        Ok(None) | Err(_) => Err(Broken::NoLength),
     }
-    length.map(|n| n as usize).ok_or(Broken::NoLength)
 }
 
 #[cfg(test)]

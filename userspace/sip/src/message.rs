@@ -332,6 +332,21 @@ impl<'a> Message<'a> {
         self.first(name).map(|h| self.text(h.value()))
     }
 
+    /// What Content-Length says, where it stands.
+    ///
+    /// # Errors
+    /// [`Defect::BadContentLength`].
+    pub fn content_length(&self) -> Result<Option<u32>, Defect> {
+        let mut length = None;
+        for header in self.all(HeaderName::ContentLength) {
+            match crate::scan::number(self.text(header.value())) {
+                Some(n) if length.is_none_or(|seen| seen == n) => length = Some(n),
+                _ => return Err(Defect::BadContentLength),
+            }
+        }
+        Ok(length)
+    }
+
     /// Method of a request.
     pub fn method(&self) -> Option<Method> {
         match self.start {
@@ -377,18 +392,11 @@ impl<'a> Message<'a> {
 
     /// Applies Content-Length; without one a datagram's body goes to its end (RFC 3261 18.3).
     fn cut_body(&mut self) {
-        let mut length = None;
-        let mut bad = false;
-        for header in self.all(HeaderName::ContentLength) {
-            match crate::scan::number(self.text(header.value())) {
-                Some(n) if length.is_none_or(|seen| seen == n) => length = Some(n),
-                _ => bad = true,
-            }
-        }
-        if bad {
-            return self.note(Defect::BadContentLength);
-        }
-        let Some(length) = length else { return };
+        let length = match self.content_length() {
+            Ok(Some(length)) => length,
+            Ok(None) => return,
+            Err(defect) => return self.note(defect),
+        };
         let available = (self.body.end - self.body.start) as usize;
         if length as usize > available {
             return self.note(Defect::BodyTruncated);

@@ -48,6 +48,9 @@ pub struct Request<'a> {
     pub max_breadth: Option<u32>,
 }
 
+/// Breadth of a request that names none (RFC 5393 5.3.3.1).
+const DEFAULT_BREADTH: u32 = 60;
+
 /// The headers that may stand once only, and must stand (all but the last two).
 #[derive(Default)]
 struct Singles<'a> {
@@ -87,6 +90,11 @@ impl<'a> Singles<'a> {
 }
 
 impl<'a> Request<'a> {
+    /// How many branches it may have at one time (RFC 5393).
+    pub fn breadth(&self) -> u32 {
+        self.max_breadth.unwrap_or(DEFAULT_BREADTH)
+    }
+
     /// Reads and judges a request whose topmost Via was read already.
     ///
     /// # Errors
