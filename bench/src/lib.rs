@@ -14,8 +14,7 @@ use media::PortPair;
 use packet::{Headers, checksum::Sum, ethernet::Mac, frame};
 use proxy::{Config, Engine, Incoming, Outbox, Report, Timers};
 use routing::{
-    Choice, Fork, Listener, ListenerId, Peer, PeerId, PeerState, RegionId, Service, ServiceId, Table,
-    Upstream,
+    Choice, Listener, ListenerId, Peer, PeerId, PeerState, RegionId, Service, ServiceId, Table, Upstream,
 };
 use sip::{HeaderName, Message, scan};
 use std::{
@@ -114,14 +113,8 @@ pub fn table(peers: u16) -> Table {
             listener("198.18.0.1:5060", Upstream::None),
         ],
         services: vec![Service {
-            name: String::new(),
-            egress: ListenerId(1),
-            peers: (0..peers).map(PeerId).collect(),
-            attempt_timeout: Duration::from_secs(2),
-            call_budget: Duration::from_secs(16),
             anchor_media: true,
-            fork: Fork::Sequential,
-            stateless: false,
+            ..Service::new(String::new(), ListenerId(1), (0..peers).map(PeerId).collect())
         }],
         peers: (0..peers).map(peer).collect(),
         local_region: Some(RegionId(0)),

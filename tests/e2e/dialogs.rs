@@ -7,16 +7,8 @@ use std::time::Duration;
 
 const SOON: Duration = Duration::from_secs(10);
 
-fn node(lab: &TwoRegions) -> &lab::StrowgerNode {
-    lab.node.as_ref().expect("a started node")
-}
-
-fn attempts(lab: &TwoRegions, peer: &str) -> u64 {
-    node(lab).peer(peer).and_then(|p| p["attempts"].as_u64()).unwrap_or_default()
-}
-
 /// A laboratory whose first peers follow scripts, in the order in which they are tried; the others answer.
-fn scripted(scripts: &[(&'static str, String)], change: impl Fn(String) -> String) -> Result<TwoRegions> {
+fn scripted(scripts: &[(&'static str, String)], change: impl Fn(&str) -> String) -> Result<TwoRegions> {
     let mut lab = TwoRegions::new(1)?;
     for (peer, _, _) in two_regions::PEERS {
         match scripts.iter().find(|(name, _)| *name == peer) {
@@ -24,13 +16,15 @@ fn scripted(scripts: &[(&'static str, String)], change: impl Fn(String) -> Strin
             None => lab.start_peer(peer, sipp::ANSWER, &[])?,
         }
     }
-    // a1 is always tried first.
-    let second = "name = \"a2\"\npriority = 1";
-    lab.start_node(&change(two_regions::CONFIG.replace("name = \"a2\"", second)))?;
-    for (peer, _, _) in two_regions::PEERS {
-        node(&lab).wait_for(peer, "HEALTHY", SOON)?;
-    }
+    lab.start_healthy(&change(&two_regions::a1_first()))?;
     Ok(lab)
+}
+
+/// Both local peers are asked at once.
+fn parallel(config: &str) -> String {
+    config
+        .replace("media = \"anchor\"", "media = \"anchor\"\nfork = \"parallel\"")
+        .replace("\npriority = 1", "")
 }
 
 /// One call of each script; both must end as written.
@@ -75,10 +69,13 @@ fn every_method_travels_within_a_dialog_in_both_directions() -> Result<()> {
     }
     caller = caller.send_in_dialog("BYE", 8, "").expect(200);
     peer = peer.receive("BYE").reply_in_dialog(200);
-    let mut lab = scripted(&[("a1", peer.finish())], |c| c)?;
+    let mut lab = scripted(&[("a1", peer.finish())], str::to_owned)?;
     converse(&mut lab, &caller, "a1")?;
-    ensure!(attempts(&lab, "a2") + attempts(&lab, "b1") == 0, "all of it went to the dialog's peer");
-    ensure!(node(&lab).counter("unproven_dialogs") == 0);
+    ensure!(
+        lab.running().attempts("a2") + lab.running().attempts("b1") == 0,
+        "all of it went to the dialog's peer"
+    );
+    ensure!(lab.running().counter("unproven_dialogs") == 0);
     Ok(())
 }
 
@@ -86,7 +83,7 @@ fn every_method_travels_within_a_dialog_in_both_directions() -> Result<()> {
 fn a_peer_hangs_up() -> Result<()> {
     let peer = answering().pause(200).send_back("BYE", 7).expect(200);
     let caller = answered().receive("BYE").reply_in_dialog(200);
-    let mut lab = scripted(&[("a1", peer.finish())], |c| c)?;
+    let mut lab = scripted(&[("a1", peer.finish())], str::to_owned)?;
     converse(&mut lab, &caller, "a1")
 }
 
@@ -112,7 +109,7 @@ fn reliable_provisional_responses_are_acknowledged_through_the_node() -> Result<
         .receive("ACK")
         .receive("BYE")
         .reply_in_dialog(200);
-    let mut lab = scripted(&[("a1", peer.finish())], |c| c)?;
+    let mut lab = scripted(&[("a1", peer.finish())], str::to_owned)?;
     converse(&mut lab, &caller, "a1")
 }
 
@@ -128,9 +125,9 @@ fn a_cancel_is_held_back_until_the_peer_is_heard() -> Result<()> {
         .reply(200, "")
         .reply_to_invite(487, "")
         .receive("ACK");
-    let mut lab = scripted(&[("a1", peer.finish())], |c| c)?;
+    let mut lab = scripted(&[("a1", peer.finish())], str::to_owned)?;
     converse(&mut lab, &caller, "a1")?;
-    ensure!(node(&lab).counter("calls_cancelled") == 1 && node(&lab).counter("retries") == 0);
+    ensure!(lab.running().counter("calls_cancelled") == 1 && lab.running().counter("retries") == 0);
     Ok(())
 }
 
@@ -155,9 +152,9 @@ fn a_cancel_that_crosses_the_answer_leaves_the_call_up() -> Result<()> {
         .receive("ACK")
         .receive("BYE")
         .reply_in_dialog(200);
-    let mut lab = scripted(&[("a1", peer.finish())], |c| c)?;
+    let mut lab = scripted(&[("a1", peer.finish())], str::to_owned)?;
     converse(&mut lab, &caller, "a1")?;
-    ensure!(node(&lab).counter("calls_answered") == 1);
+    ensure!(lab.running().counter("calls_answered") == 1);
     Ok(())
 }
 
@@ -178,10 +175,10 @@ fn a_peer_that_answers_after_the_call_moved_on_is_not_lost() -> Result<()> {
         .reply(200, "")
         .reply_to_invite(487, "")
         .receive("ACK");
-    let mut lab = scripted(&[("a1", late.finish()), ("a2", rings.finish())], |c| c)?;
+    let mut lab = scripted(&[("a1", late.finish()), ("a2", rings.finish())], str::to_owned)?;
     let caller = answered().send_in_dialog("BYE", 2, "").expect(200);
     converse(&mut lab, &caller, "a1")?;
-    ensure!((attempts(&lab, "a1"), attempts(&lab, "a2")) == (1, 1));
+    ensure!((lab.running().attempts("a1"), lab.running().attempts("a2")) == (1, 1));
     let a2 = lab.peer("a2").expect("a2");
     ensure!(a2.calls().failed == 0, "{}", a2.errors());
     Ok(())
@@ -190,13 +187,13 @@ fn a_peer_that_answers_after_the_call_moved_on_is_not_lost() -> Result<()> {
 #[test]
 fn a_peer_that_asks_for_rest_gets_it() -> Result<()> {
     let refuses = Script::peer().receive("INVITE").reply_to_invite(503, "Retry-After: 4\n").receive("ACK");
-    let lab = scripted(&[("a1", refuses.finish())], |c| c)?;
+    let lab = scripted(&[("a1", refuses.finish())], str::to_owned)?;
     let mut caller = lab.start_caller(sipp::CALL, 5070, &["-r", "5", "-m", "15", "-d", "100"])?;
     let calls = caller.wait(Duration::from_secs(30))?;
     ensure!(calls.successful == 15 && calls.failed == 0, "{calls:?} {}", caller.errors());
     // 3 s of calls: only those placed before the 503 was known went to a1, though it answers its probes.
-    ensure!(attempts(&lab, "a1") <= 2, "{} attempts at a1", attempts(&lab, "a1"));
-    node(&lab).wait_for("a1", "HEALTHY", SOON)?;
+    ensure!(lab.running().attempts("a1") <= 2, "{} attempts at a1", lab.running().attempts("a1"));
+    lab.running().wait_for("a1", "HEALTHY", SOON)?;
     Ok(())
 }
 
@@ -204,29 +201,24 @@ fn a_peer_that_asks_for_rest_gets_it() -> Result<()> {
 fn a_6xx_ends_a_parallel_fork() -> Result<()> {
     let declines = Script::peer().receive("INVITE").pause(300).reply_to_invite(603, "").receive("ACK");
     let peers = [("a1", sipp::RING.to_owned()), ("a2", declines.finish())];
-    let mut lab = scripted(&peers, |config| {
-        config
-            .replace("media = \"anchor\"", "media = \"anchor\"\nfork = \"parallel\"")
-            .replace("\npriority = 1", "")
-    })?;
+    let mut lab = scripted(&peers, parallel)?;
     let caller = Script::caller().send("INVITE", "").optional(100).optional(180).expect(603).ack_refusal();
     converse(&mut lab, &caller, "a1")?;
-    ensure!((attempts(&lab, "a1"), attempts(&lab, "a2")) == (1, 1));
-    ensure!(node(&lab).counter("retries") == 0 && attempts(&lab, "b1") + attempts(&lab, "b2") == 0);
+    ensure!((lab.running().attempts("a1"), lab.running().attempts("a2")) == (1, 1));
+    ensure!(
+        lab.running().counter("retries") == 0
+            && lab.running().attempts("b1") + lab.running().attempts("b2") == 0
+    );
     Ok(())
 }
 
 #[test]
 fn the_first_to_answer_a_parallel_fork_gets_the_call() -> Result<()> {
     let peers = [("a1", sipp::RING.to_owned())];
-    let mut lab = scripted(&peers, |config| {
-        config
-            .replace("media = \"anchor\"", "media = \"anchor\"\nfork = \"parallel\"")
-            .replace("\npriority = 1", "")
-    })?;
+    let mut lab = scripted(&peers, parallel)?;
     let caller = answered().send_in_dialog("BYE", 2, "").expect(200);
     converse(&mut lab, &caller, "a1")?;
-    ensure!((attempts(&lab, "a1"), attempts(&lab, "a2")) == (1, 1));
+    ensure!((lab.running().attempts("a1"), lab.running().attempts("a2")) == (1, 1));
     Ok(())
 }
 
@@ -234,10 +226,10 @@ fn the_first_to_answer_a_parallel_fork_gets_the_call() -> Result<()> {
 fn redirections_are_passed_on_and_not_followed() -> Result<()> {
     for status in [300, 301, 302, 305, 380] {
         let redirects = Script::peer().receive("INVITE").reply_to_invite(status, "").receive("ACK");
-        let mut lab = scripted(&[("a1", redirects.finish())], |c| c)?;
+        let mut lab = scripted(&[("a1", redirects.finish())], str::to_owned)?;
         let caller = Script::caller().send("INVITE", "").optional(100).expect(status).ack_refusal();
         converse(&mut lab, &caller, "a1")?;
-        ensure!(attempts(&lab, "a2") == 0 && node(&lab).counter("retries") == 0, "{status}");
+        ensure!(lab.running().attempts("a2") == 0 && lab.running().counter("retries") == 0, "{status}");
     }
     Ok(())
 }
@@ -245,22 +237,22 @@ fn redirections_are_passed_on_and_not_followed() -> Result<()> {
 #[test]
 fn a_dialog_stays_with_its_peer_whatever_becomes_of_the_table() -> Result<()> {
     let peer = answering().receive("INFO").reply_in_dialog(200).receive("BYE").reply_in_dialog(200);
-    let mut lab = scripted(&[("a1", peer.finish())], |c| c)?;
+    let mut lab = scripted(&[("a1", peer.finish())], str::to_owned)?;
     let caller = answered()
         .pause(4000)
         .send_in_dialog("INFO", 2, "")
         .expect(200)
         .send_in_dialog("BYE", 3, "")
         .expect(200);
-    let before = node(&lab).status()?["generation"].as_u64();
+    let before = lab.running().status()?["generation"].as_u64();
     let mut running = lab.start_caller(&caller.finish(), 5070, &["-m", "1"])?;
-    eventually("the call is up", SOON, || node(&lab).counter("calls_answered") == 1)?;
+    eventually("the call is up", SOON, || lab.running().counter("calls_answered") == 1)?;
     // Three other peers die meanwhile.
     for peer in ["a2", "b1", "b2"] {
         lab.kill_peer(peer);
-        node(&lab).wait_for(peer, "UNHEALTHY", SOON)?;
+        lab.running().wait_for(peer, "UNHEALTHY", SOON)?;
     }
-    ensure!(node(&lab).status()?["generation"].as_u64() > before, "the table changed");
+    ensure!(lab.running().status()?["generation"].as_u64() > before, "the table changed");
     let calls = running.wait(Duration::from_secs(20))?;
     ensure!(calls.successful == 1 && calls.failed == 0, "{calls:?} {}", running.errors());
     Ok(())
@@ -272,7 +264,7 @@ fn requests_outside_dialogs_find_a_peer_and_its_answer_finds_back() -> Result<()
         [("MESSAGE", 202), ("SUBSCRIBE", 200), ("REGISTER", 200), ("PUBLISH", 200), ("REFER", 202)]
     {
         let peer = Script::peer().receive(method).reply(status, "");
-        let mut lab = scripted(&[("a1", peer.finish())], |c| c)?;
+        let mut lab = scripted(&[("a1", peer.finish())], str::to_owned)?;
         let caller =
             Script::caller().send(method, "Event: presence\nRefer-To: <sip:x@192.0.2.10>\n").expect(status);
         converse(&mut lab, &caller, "a1")?;
@@ -286,13 +278,13 @@ fn a_stateless_route_carries_calls_and_keeps_no_transaction() -> Result<()> {
     let mut caller = lab.start_caller(sipp::CALL, 5070, &["-r", "20", "-m", "40", "-d", "300"])?;
     let calls = caller.wait(Duration::from_secs(30))?;
     ensure!(calls.successful == 40 && calls.failed == 0, "{calls:?} {}", caller.errors());
-    let status = node(&lab).status()?;
+    let status = lab.running().status()?;
     ensure!(status["workers"][0]["gauges"]["transactions"] == 0, "{}", status["workers"]);
-    ensure!(node(&lab).counter("stateless") >= 40 * 6, "{}", status["counters"]);
+    ensure!(lab.running().counter("stateless") >= 40 * 6, "{}", status["counters"]);
     // The upstream's own refusals and retries: what the peer says is passed on.
     lab.kill_peer("a1");
     lab.start_peer("a1", &sipp::refuse(503), &[])?;
     let refused = Script::caller().send("INVITE", "").expect(503).ack_refusal();
-    node(&lab).wait_for("a1", "HEALTHY", SOON)?;
+    lab.running().wait_for("a1", "HEALTHY", SOON)?;
     converse(&mut lab, &refused, "a1")
 }

@@ -15,16 +15,11 @@ use std::{
     time::{Duration, Instant},
 };
 
-const SOON: Duration = Duration::from_secs(10);
 const ANSWER: Duration = Duration::from_secs(2);
 /// Silence that shows that nothing will come.
 const QUIET: Duration = Duration::from_millis(200);
 const CALLER: &str = "192.0.2.10:5060";
 const A1: &str = "198.51.100.11:5060";
-
-fn node(lab: &TwoRegions) -> &lab::StrowgerNode {
-    lab.node.as_ref().expect("a started node")
-}
 
 /// A laboratory whose peer a1 is tried first and is a plain socket.
 fn raw_a1(react: impl Fn(&[u8], SocketAddr) -> Reaction + Send + 'static) -> Result<(TwoRegions, RawPeer)> {
@@ -33,13 +28,8 @@ fn raw_a1(react: impl Fn(&[u8], SocketAddr) -> Reaction + Send + 'static) -> Res
     for (name, _, _) in &two_regions::PEERS[1..] {
         lab.start_peer(name, sipp::ANSWER, &[])?;
     }
-    start_node(&mut lab)?;
+    lab.start_healthy(&two_regions::a1_first())?;
     Ok((lab, peer))
-}
-
-fn start_node(lab: &mut TwoRegions) -> Result<()> {
-    lab.start_node(&two_regions::CONFIG.replace("name = \"a2\"", "name = \"a2\"\npriority = 1"))?;
-    two_regions::PEERS.iter().try_for_each(|(peer, _, _)| node(lab).wait_for(peer, "HEALTHY", SOON).map(drop))
 }
 
 /// Answers everything with this status.
@@ -90,7 +80,7 @@ fn every_torture_message_gets_its_verdict_from_the_running_node() -> Result<()> 
     let other = raw::socket(&lab.carrier, "192.0.2.10:5050")?;
     let next = |wait| raw::receive(&socket, wait).or(raw::receive(&other, wait));
     let dropped = |lab: &TwoRegions| {
-        let status = node(lab).status().unwrap_or_default();
+        let status = lab.running().status().unwrap_or_default();
         status["drops"].as_object().into_iter().flatten().filter_map(|(_, n)| n.as_u64()).sum::<u64>()
     };
     let mut failures = Vec::new();
@@ -106,7 +96,7 @@ fn every_torture_message_gets_its_verdict_from_the_running_node() -> Result<()> 
         if transaction.is_some() && transactions.contains(&transaction) {
             transactions.clear();
             lab.node.as_mut().context("a node")?.stop()?;
-            start_node(&mut lab)?;
+            lab.start_healthy(&two_regions::a1_first())?;
         }
         transactions.push(transaction);
         // Repeated answers and ACKs of earlier messages are no verdict on this one.
@@ -140,7 +130,7 @@ fn every_torture_message_gets_its_verdict_from_the_running_node() -> Result<()> 
         }
     }
     ensure!(failures.is_empty(), "{failures:#?}");
-    node(&lab).check_invariants()?;
+    lab.running().check_invariants()?;
     // And it still takes calls.
     drop((socket, other));
     let mut caller = lab.start_caller(&sipp::expect(404), 5070, &["-m", "1"])?;
@@ -204,11 +194,11 @@ fn a_loop_is_cut_and_a_spiral_is_not() -> Result<()> {
     socket.send_to(invite("l", "loop", "").as_bytes(), node_address)?;
     let looped = answer(&socket).context("an answer")?;
     ensure!(raw::status(&looped) == Some(482), "{}", String::from_utf8_lossy(&looped));
-    ensure!(node(&lab).counter("loops") == 1);
+    ensure!(lab.running().counter("loops") == 1);
     socket.send_to(invite("s", "spiral", "").as_bytes(), node_address)?;
     let spiralled = answer(&socket).context("an answer")?;
     ensure!(raw::status(&spiralled) == Some(486), "{}", String::from_utf8_lossy(&spiralled));
-    ensure!(node(&lab).counter("loops") == 1, "a spiral is no loop");
+    ensure!(lab.running().counter("loops") == 1, "a spiral is no loop");
     let passes = peer.seen().iter().filter(|m| m.starts_with(b"INVITE")).count();
     ensure!(passes == 3, "{passes} INVITEs at the peer");
     Ok(())
@@ -243,7 +233,7 @@ fn long_and_compact_headers_pass_whole() -> Result<()> {
     for line in ["f: <sip:caller@192.0.2.10>;tag=c\r\n", "k: timer\r\ns: hello\r\n", "l: 0\r\n"] {
         ensure!(compact.contains(line), "{compact}");
     }
-    ensure!(node(&lab).counter("slow_path_sent") > 0, "fragments leave by the kernel");
+    ensure!(lab.running().counter("slow_path_sent") > 0, "fragments leave by the kernel");
     Ok(())
 }
 
@@ -259,10 +249,7 @@ fn an_unreachable_peer_costs_a_call_milliseconds() -> Result<()> {
     };
     let mut lab = TwoRegions::new(1)?;
     lab.start_all_peers()?;
-    lab.start_node(&slow(&two_regions::CONFIG.replace("name = \"a2\"", "name = \"a2\"\npriority = 1")))?;
-    two_regions::PEERS
-        .iter()
-        .try_for_each(|(peer, _, _)| node(&lab).wait_for(peer, "HEALTHY", SOON).map(drop))?;
+    lab.start_healthy(&slow(&two_regions::a1_first()))?;
     lab.kill_peer("a1");
     let socket = raw::socket(&lab.carrier, CALLER)?;
     let mut slowest = Duration::ZERO;
@@ -279,7 +266,7 @@ fn an_unreachable_peer_costs_a_call_milliseconds() -> Result<()> {
         std::thread::sleep(Duration::from_millis(1100));
     }
     ensure!(slowest < Duration::from_millis(500), "the slowest call took {slowest:?}");
-    ensure!(node(&lab).counter("unreachable") >= 5 && node(&lab).counter("calls_rescued") == 5);
+    ensure!(lab.running().counter("unreachable") >= 5 && lab.running().counter("calls_rescued") == 5);
     Ok(())
 }
 

@@ -37,10 +37,7 @@ fn checked_call(space: &Namespace, local: &str, node: &str, extra: &str) -> Resu
 fn two_regions(queues: u32, config: &str) -> Result<TwoRegions> {
     let mut lab = TwoRegions::new(queues)?;
     lab.start_all_peers()?;
-    let node = lab.start_node(config)?;
-    for (peer, _, _) in two_regions::PEERS {
-        node.wait_for(peer, "HEALTHY", SOON)?;
-    }
+    lab.start_healthy(config)?;
     Ok(lab)
 }
 
@@ -94,8 +91,7 @@ fn calls_in_both_directions() -> Result<()> {
     }
     checked_call(&lab.carrier, "192.0.2.10:0", NODE, "")?;
     checked_call(lab.region('B'), "203.0.113.12:0", "198.18.0.1:5060", "")?;
-    let attempts = lab.node.as_ref().and_then(|n| n.peer("carrier")).and_then(|p| p["attempts"].as_u64());
-    ensure!(attempts == Some(1), "the second call went to the carrier");
+    ensure!(lab.running().attempts("carrier") == 1, "the second call went to the carrier");
     Ok(())
 }
 
@@ -472,9 +468,7 @@ fn a_link_that_goes_down_and_up_carries_calls_again() -> Result<()> {
     lab.router.ip(&["link", "set", "dev", "node", "down"])?;
     node.wait_for("b2", "UNHEALTHY", SOON)?;
     lab.router.ip(&["link", "set", "dev", "node", "up"])?;
-    for (peer, _, _) in two_regions::PEERS {
-        node.wait_for(peer, "HEALTHY", SOON)?;
-    }
+    two_regions::wait_healthy(node)?;
     checked_call(&lab.carrier, "192.0.2.10:0", NODE, "")
 }
 

@@ -5,8 +5,13 @@
 //! rate it does not depend on how much of the machine the sender leaves. The bare pass is the relay of a
 //! media packet, which reads no byte of the payload.
 
-use crate::{StrowgerNode, TwoRegions, rtp::MediaCall, two_regions};
-use anyhow::{Context as _, Result, ensure};
+use crate::{
+    StrowgerNode, TwoRegions,
+    rate::{pace, while_answering},
+    rtp::MediaCall,
+    two_regions,
+};
+use anyhow::{Result, ensure};
 use std::{
     net::{SocketAddr, UdpSocket},
     thread::sleep,
@@ -45,18 +50,11 @@ fn config() -> String {
 pub fn measure() -> Result<Cost> {
     let mut lab = TwoRegions::new(1)?;
     lab.start_node(&config())?;
-    let done = std::sync::atomic::AtomicBool::new(false);
-    std::thread::scope(|scope| {
-        let answering = scope.spawn(|| lab.region('A').enter(|| crate::rate::answer(&done)));
-        let measured = rounds(&lab);
-        done.store(true, std::sync::atomic::Ordering::Relaxed);
-        answering.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))??;
-        measured
-    })
+    while_answering(&lab, || rounds(&lab))
 }
 
 fn rounds(lab: &TwoRegions) -> Result<Cost> {
-    let node = lab.node.as_ref().context("a node")?;
+    let node = lab.running();
     node.wait_for("a1", "HEALTHY", Duration::from_secs(10))?;
     let _sink = lab.region('A').enter(|| UdpSocket::bind("198.51.100.11:5062"))??;
     let call =
@@ -83,7 +81,7 @@ fn rounds(lab: &TwoRegions) -> Result<Cost> {
 fn per_packet(node: &StrowgerNode, counter: &str, send: impl FnMut() -> bool) -> Result<f64> {
     sleep(Duration::from_millis(300));
     let (time, count) = (node.worker_time()?, node.counter(counter));
-    let (sent, _) = crate::rate::pace(RATE, LENGTH, send);
+    let (sent, _) = pace(RATE, LENGTH, send);
     sleep(Duration::from_millis(300));
     let (time, count) = (node.worker_time()? - time, node.counter(counter) - count);
     ensure!(count * 100 >= sent * 95, "{count} of {sent} packets passed: {counter}");

@@ -167,6 +167,11 @@ impl StrowgerNode {
         status["peers"].as_array()?.iter().find(|p| p["name"] == name).cloned()
     }
 
+    /// Calls that were tried at a peer.
+    pub fn attempts(&self, peer: &str) -> u64 {
+        self.peer(peer).and_then(|p| p["attempts"].as_u64()).unwrap_or_default()
+    }
+
     /// Waits until a peer has a state; how long it took.
     ///
     /// # Errors

@@ -31,10 +31,15 @@ pub struct Step {
 pub fn measure(mut each: impl FnMut(&Step)) -> Result<()> {
     let mut lab = TwoRegions::new(1)?;
     lab.start_node(two_regions::CONFIG)?;
+    while_answering(&lab, || steps(&lab, &mut each))
+}
+
+/// Measures something while peer a1 answers calls and takes their media.
+pub(crate) fn while_answering<T>(lab: &TwoRegions, measure: impl FnOnce() -> Result<T>) -> Result<T> {
     let done = AtomicBool::new(false);
     thread::scope(|scope| {
         let answering = scope.spawn(|| lab.region('A').enter(|| answer(&done)));
-        let measured = steps(&lab, &mut each);
+        let measured = measure();
         done.store(true, Ordering::Relaxed);
         answering.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))??;
         measured
@@ -73,7 +78,7 @@ fn arrived(region: &Namespace) -> Result<u64> {
 }
 
 /// A peer that answers OPTIONS and INVITE with 200 and ignores all media.
-pub(crate) fn answer(done: &AtomicBool) -> Result<()> {
+fn answer(done: &AtomicBool) -> Result<()> {
     let own: SocketAddr = "198.51.100.11:5060".parse()?;
     let socket = UdpSocket::bind(own)?;
     let sink = UdpSocket::bind(SocketAddr::new(own.ip(), 0))?;

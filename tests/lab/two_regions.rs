@@ -13,7 +13,7 @@ use crate::{
     veth,
 };
 use anyhow::Result;
-use std::{collections::BTreeMap, net::SocketAddr};
+use std::{collections::BTreeMap, net::SocketAddr, time::Duration};
 
 /// The configuration that goes with this laboratory.
 pub const CONFIG: &str = include_str!("../../examples/two-regions.toml");
@@ -44,6 +44,21 @@ pub struct TwoRegions {
     regions: [Namespace; 2],
     /// Directory of all files.
     pub scratch: Scratch,
+}
+
+/// The configuration with peer a1 always tried first.
+pub fn a1_first() -> String {
+    CONFIG.replace("name = \"a2\"", "name = \"a2\"\npriority = 1")
+}
+
+/// Waits until a node finds all peers healthy.
+///
+/// # Errors
+/// It does not within ten seconds.
+pub fn wait_healthy(node: &StrowgerNode) -> Result<()> {
+    PEERS
+        .iter()
+        .try_for_each(|(peer, _, _)| node.wait_for(peer, "HEALTHY", Duration::from_secs(10)).map(drop))
 }
 
 impl TwoRegions {
@@ -91,6 +106,24 @@ impl TwoRegions {
     pub fn start_node(&mut self, config: &str) -> Result<&StrowgerNode> {
         let node = StrowgerNode::start(&self.node_space, &self.scratch.path().join("node"), config)?;
         Ok(self.node.insert(node))
+    }
+
+    /// Starts the node with a configuration and waits until it finds all peers healthy.
+    ///
+    /// # Errors
+    /// It does not start, or a peer is not well.
+    pub fn start_healthy(&mut self, config: &str) -> Result<&StrowgerNode> {
+        let node = self.start_node(config)?;
+        wait_healthy(node)?;
+        Ok(node)
+    }
+
+    /// The node.
+    ///
+    /// # Panics
+    /// If none was started.
+    pub fn running(&self) -> &StrowgerNode {
+        self.node.as_ref().expect("a started node")
     }
 
     /// Starts a peer with a scenario and arguments.

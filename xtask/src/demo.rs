@@ -9,7 +9,7 @@ use lab::{
     StrowgerNode, TwoRegions, namespace,
     rtp::{MediaCall, StreamResult, stream},
     sipp::{self, Calls, RunningSipp},
-    two_regions::{self, CONFIG, NODE},
+    two_regions::{CONFIG, NODE},
 };
 use serde_json::{Value, json};
 use std::{
@@ -82,10 +82,7 @@ pub(crate) fn demo(options: &Options) -> Result<()> {
 fn perform(options: &Options, stop: &AtomicBool) -> Result<(Value, Vec<String>)> {
     let mut lab = TwoRegions::new(1)?;
     lab.start_all_peers()?;
-    let node = lab.start_node(CONFIG)?;
-    for (peer, _, _) in two_regions::PEERS {
-        node.wait_for(peer, "HEALTHY", Duration::from_secs(10))?;
-    }
+    let node = lab.start_healthy(CONFIG)?;
     println!(
         "   node {NODE}, XDP {} on both interfaces, all peers HEALTHY\n",
         text(&node.status()?["xdp"][0]["mode"])

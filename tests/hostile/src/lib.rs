@@ -16,7 +16,7 @@ use exchange::{
 };
 use packet::frame;
 use proxy::{Config, Engine, Timers};
-use routing::{Fork, Listener, ListenerId, Peer, PeerId, PeerState, Service, ServiceId, Table, Upstream};
+use routing::{Listener, ListenerId, Peer, PeerId, PeerState, Service, ServiceId, Table, Upstream};
 use sip::{
     Edits, Message, Request,
     framer::{Frame, Framer},
@@ -297,14 +297,8 @@ fn table() -> Table {
             listener("core", CORE, Upstream::None),
         ],
         services: vec![Service {
-            name: "voice".to_owned(),
-            egress: ListenerId(1),
-            peers: vec![PeerId(0), PeerId(1)],
-            attempt_timeout: Duration::from_secs(2),
-            call_budget: Duration::from_secs(16),
             anchor_media: true,
-            fork: Fork::Sequential,
-            stateless: false,
+            ..Service::new("voice".to_owned(), ListenerId(1), vec![PeerId(0), PeerId(1)])
         }],
         peers: vec![peer(0), peer(1)],
         ..Table::default()

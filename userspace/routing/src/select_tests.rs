@@ -1,7 +1,6 @@
 use super::*;
 use crate::{ListenerId, RegionId};
 use alloc::{string::ToString, vec, vec::Vec};
-use core::time::Duration;
 
 /// name, region, zone, priority, weight, state
 type Row = (&'static str, u8, &'static str, u16, u16, PeerState);
@@ -22,16 +21,7 @@ fn table(rows: &[Row]) -> (Table, Service) {
         .collect();
     let mut table = Table { peers, local_region: Some(RegionId(0)), ..Table::default() };
     table.index();
-    let service = Service {
-        name: "s".to_string(),
-        egress: ListenerId(0),
-        peers: (0..rows.len() as u16).map(PeerId).collect(),
-        attempt_timeout: Duration::from_secs(2),
-        call_budget: Duration::from_secs(16),
-        anchor_media: false,
-        fork: crate::Fork::Sequential,
-        stateless: false,
-    };
+    let service = Service::new("s".to_string(), ListenerId(0), (0..rows.len() as u16).map(PeerId).collect());
     (table, service)
 }
 

@@ -111,6 +111,22 @@ pub struct Service {
     pub stateless: bool,
 }
 
+impl Service {
+    /// One with the defaults of requirements E2 and E12, sequential, stateful, its media left alone.
+    pub fn new(name: String, egress: ListenerId, peers: Vec<PeerId>) -> Self {
+        Self {
+            name,
+            egress,
+            peers,
+            attempt_timeout: Duration::from_secs(2),
+            call_budget: Duration::from_secs(16),
+            anchor_media: false,
+            fork: Fork::Sequential,
+            stateless: false,
+        }
+    }
+}
+
 /// Where requests that arrive on a listener go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Upstream {

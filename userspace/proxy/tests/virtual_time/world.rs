@@ -2,9 +2,7 @@
 
 use media::PortPair;
 use proxy::{Config, Engine, Incoming, Outbox, Report, Timers};
-use routing::{
-    Fork, Listener, ListenerId, Peer, PeerId, PeerState, RegionId, Service, ServiceId, Table, Upstream,
-};
+use routing::{Listener, ListenerId, Peer, PeerId, PeerState, RegionId, Service, ServiceId, Table, Upstream};
 use std::{
     net::{IpAddr, SocketAddr},
     time::Duration,
@@ -141,14 +139,8 @@ fn table() -> Table {
             listener("core", CORE, Upstream::None),
         ],
         services: vec![Service {
-            name: "voice".to_owned(),
-            egress: ListenerId(1),
-            peers: (0..4).map(PeerId).collect(),
-            attempt_timeout: Duration::from_secs(2),
-            call_budget: Duration::from_secs(16),
             anchor_media: true,
-            fork: Fork::Sequential,
-            stateless: false,
+            ..Service::new("voice".to_owned(), ListenerId(1), (0..4).map(PeerId).collect())
         }],
         peers: (0..4).map(member).collect(),
         regions: vec!["A".to_owned(), "B".to_owned()],
