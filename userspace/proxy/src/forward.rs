@@ -4,7 +4,7 @@ use crate::{
     context::{Attempt, ClientMachine, Context, Hop, Route, current, is_dead},
     engine::{ClientSlot, Engine},
     inbound::Inbound,
-    token::Token,
+    token::{self, Token},
     turn::Turn,
 };
 use alloc::vec::Vec;
@@ -118,14 +118,15 @@ impl Engine {
         let Inbound { m, request, routes } = inbound;
         let StartLine::Request { uri, .. } = m.start else { return };
         self.edits.clear();
+        // In the order that headers mostly stand in, so that the edits need no sorting.
         push_via(m, request, forward, &mut self.edits);
-        lower_max_forwards(m, request, &mut self.edits);
-        set_max_breadth(m, request, forward.breadth, &mut self.edits);
-        routes.edit(m, uri, forward.in_dialog, &mut self.edits);
         if let Some(token) = forward.record_route {
             let cookie = token.write(&self.config.token_key, request.call_id);
             record_route(m, forward, &cookie, &mut self.edits);
         }
+        lower_max_forwards(m, request, &mut self.edits);
+        routes.edit(m, uri, forward.in_dialog, &mut self.edits);
+        set_max_breadth(m, request, forward.breadth, &mut self.edits);
         self.anchor_body(m, forward.call, forward.sender, forward.egress);
         self.edits.write(m.bytes, message);
     }
@@ -176,7 +177,7 @@ fn set_max_breadth(m: &Message<'_>, request: &Request<'_>, breadth: u32, edits: 
 }
 
 /// Two entries where the request changes sides, so that each side sees an address it can reach.
-fn record_route(m: &Message<'_>, forward: &Forward<'_>, cookie: &[u8], edits: &mut Edits) {
+fn record_route(m: &Message<'_>, forward: &Forward<'_>, cookie: &[u8; token::LEN], edits: &mut Edits) {
     let last_via = || m.all(HeaderName::Via).last().map_or(m.headers_end, |h| h.line().end as usize);
     let at = m.first(HeaderName::RecordRoute).map_or_else(last_via, |h| h.line().start as usize);
     let mut entry = |listener: &Listener| {

@@ -10,7 +10,8 @@ use core::fmt;
 struct Edit {
     at: u32,
     remove: u32,
-    text: Span,
+    /// Where its text starts; it ends where that of the next one, in the order of the calls, starts.
+    text: u32,
 }
 
 /// Edits of one message. Kept and cleared between messages, so that it stops allocating.
@@ -18,6 +19,8 @@ struct Edit {
 pub struct Edits {
     edits: Vec<Edit>,
     text: Vec<u8>,
+    /// Scratch space: the order of places, where it is not that of the calls.
+    order: Vec<u32>,
 }
 
 impl Edits {
@@ -33,17 +36,15 @@ impl Edits {
     }
 
     /// Replaces a span; further text is appended with [`Edits::push`] or `write!`.
+    #[inline]
     pub fn replace(&mut self, span: Span, text: &[u8]) -> &mut Self {
-        let start = self.text.len();
-        self.edits.push(Edit {
-            at: span.start,
-            remove: span.end - span.start,
-            text: Span::new(start, start),
-        });
+        let start = self.text.len() as u32;
+        self.edits.push(Edit { at: span.start, remove: span.end - span.start, text: start });
         self.push(text)
     }
 
     /// Inserts before a byte. Insertions at one place stay in the order of the calls.
+    #[inline]
     pub fn insert(&mut self, at: usize, text: &[u8]) -> &mut Self {
         self.replace(Span::new(at, at), text)
     }
@@ -54,27 +55,33 @@ impl Edits {
     }
 
     /// Appends to the latest edit's text.
+    #[inline]
     pub fn push(&mut self, text: &[u8]) -> &mut Self {
         self.text.extend_from_slice(text);
-        if let Some(edit) = self.edits.last_mut() {
-            edit.text.end = self.text.len() as u32;
-        }
         self
     }
 
     /// Appends a number to the latest edit's text.
     pub fn push_decimal(&mut self, n: u32) -> &mut Self {
         crate::respond::push_decimal(&mut self.text, n);
-        self.push(b"")
+        self
+    }
+
+    /// The text of an edit.
+    #[inline]
+    fn text_of(&self, i: usize) -> &[u8] {
+        let end = self.edits.get(i + 1).map_or(self.text.len(), |next| next.text as usize);
+        &self.text[self.edits[i].text as usize..end]
     }
 
     /// Length by which the part of the message inside `within` changes.
     pub fn growth(&self, within: Span) -> i64 {
-        let inside = |e: &&Edit| e.at >= within.start && e.at + e.remove <= within.end;
+        let inside = |e: &Edit| e.at >= within.start && e.at + e.remove <= within.end;
         self.edits
             .iter()
-            .filter(inside)
-            .map(|e| i64::from(e.text.end - e.text.start) - i64::from(e.remove))
+            .enumerate()
+            .filter(|(_, e)| inside(e))
+            .map(|(i, e)| self.text_of(i).len() as i64 - i64::from(e.remove))
             .sum()
     }
 
@@ -89,17 +96,25 @@ impl Edits {
     /// Overlapping edits would be a fault of the caller; the later one then loses its removal.
     pub fn write(&mut self, original: &[u8], out: &mut Vec<u8>) {
         out.clear();
-        out.reserve(self.len_of(original));
-        // Stable: insertions at one place keep their order. Lists are short and almost sorted.
-        if !self.edits.is_sorted_by_key(|e| e.at) {
-            self.edits.sort_by_key(|e| e.at);
-        }
+        out.reserve(original.len() + self.text.len());
         let mut copied = 0;
-        for edit in &self.edits {
+        let mut apply = |edits: &Self, i: usize| {
+            let edit = &edits.edits[i];
             let at = (edit.at as usize).clamp(copied, original.len());
             out.extend_from_slice(&original[copied..at]);
-            out.extend_from_slice(&self.text[edit.text.range()]);
+            out.extend_from_slice(edits.text_of(i));
             copied = (at + edit.remove as usize).min(original.len());
+        };
+        if self.edits.is_sorted_by_key(|e| e.at) {
+            (0..self.edits.len()).for_each(|i| apply(self, i));
+        } else {
+            // Stable: insertions at one place keep their order. Lists are short and almost sorted.
+            let mut order = core::mem::take(&mut self.order);
+            order.clear();
+            order.extend(0..self.edits.len() as u32);
+            order.sort_by_key(|i| self.edits[*i as usize].at);
+            order.iter().for_each(|i| apply(self, *i as usize));
+            self.order = order;
         }
         out.extend_from_slice(&original[copied..]);
     }

@@ -167,7 +167,7 @@ fn request_uri(text: &[u8]) -> Result<Uri<'_>, Fault> {
     if uri.scheme == Scheme::Other {
         return Err(Fault { status: 416, reason: "Unsupported URI Scheme" });
     }
-    if memchr::memchr(b'?', uri.rest).is_some() {
+    if crate::bytes::find(uri.rest, [b'?']).is_some() {
         return Err(bad("Headers In Request-URI"));
     }
     Ok(uri)

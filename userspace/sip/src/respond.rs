@@ -1,7 +1,8 @@
 //! Responses that the node itself makes (RFC 3261 8.2.6).
 
-use crate::{Edits, HeaderName, Message, Span, scan::NameAddr, scan::Via};
+use crate::{Edits, HeaderName, Message, Span, bytes, scan::NameAddr, scan::Via};
 use alloc::vec::Vec;
+use arrayvec::ArrayVec;
 use core::{
     fmt::Write as _,
     net::{IpAddr, SocketAddr},
@@ -75,9 +76,9 @@ fn push_top_via(out: &mut Vec<u8>, value: &[u8], remote: SocketAddr) {
 }
 
 /// What a server adds to the top Via of a request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ViaMarks {
-    received: Option<IpAddr>,
+    received: Option<IpText>,
     rport: Option<u16>,
     /// Offset and length of a `received` that came with the request.
     stale: Option<(usize, usize)>,
@@ -87,9 +88,10 @@ impl ViaMarks {
     /// For a Via that arrived from `remote`.
     pub fn of(via: &Via<'_>, remote: SocketAddr) -> Self {
         let wants_rport = via.rport == Some(None);
-        let same = crate::scan::uri::ip(via.host) == Some(remote.ip());
+        let source = ip_text(remote.ip());
+        let same = source[..] == *via.host || crate::scan::uri::ip(via.host) == Some(remote.ip());
         Self {
-            received: (wants_rport || !same || via.received.is_some()).then_some(remote.ip()),
+            received: (wants_rport || !same || via.received.is_some()).then_some(source),
             rport: wants_rport.then_some(remote.port()),
             stale: via.received.map(|r| (r.as_ptr() as usize - via.text.as_ptr() as usize, r.len())),
         }
@@ -103,36 +105,54 @@ impl ViaMarks {
         {
             edits.insert(value + at, b"=").push_decimal(port.into());
         }
-        if let Some(ip) = self.received {
-            // IPv6 bare, as Kamailio, OpenSIPS and the grammar of RFC 3261 write it.
+        if let Some(ip) = &self.received {
             match self.stale {
-                Some((at, len)) => drop(edits.replace(Span::new(value + at, value + at + len), b"")),
-                None => drop(edits.insert(value + text.trim_ascii_end().len(), b";received=")),
-            }
-            push_ip(edits, ip);
+                Some((at, len)) => edits.replace(Span::new(value + at, value + at + len), ip),
+                None => edits.insert(value + text.trim_ascii_end().len(), b";received=").push(ip),
+            };
         }
     }
 }
 
-fn push_ip(edits: &mut Edits, ip: IpAddr) {
+/// An IP address as text; IPv6 bare, as Kamailio, OpenSIPS and the grammar of RFC 3261 write it.
+type IpText = ArrayVec<u8, 46>;
+
+struct Text<'a>(&'a mut IpText);
+
+impl core::fmt::Write for Text<'_> {
+    fn write_str(&mut self, s: &str) -> core::fmt::Result {
+        self.0.try_extend_from_slice(s.as_bytes()).map_err(|_| core::fmt::Error)
+    }
+}
+
+fn ip_text(ip: IpAddr) -> IpText {
+    let mut text = IpText::new();
     match ip {
         IpAddr::V4(ip) => {
-            let [first, rest @ ..] = ip.octets();
-            edits.push_decimal(first.into());
-            for octet in rest {
-                edits.push(b".").push_decimal(octet.into());
+            for (i, octet) in ip.octets().into_iter().enumerate() {
+                if i > 0 {
+                    text.push(b'.');
+                }
+                if octet >= 100 {
+                    text.push(b'0' + octet / 100);
+                }
+                if octet >= 10 {
+                    text.push(b'0' + octet / 10 % 10);
+                }
+                text.push(b'0' + octet % 10);
             }
         }
-        IpAddr::V6(ip) => drop(write!(edits, "{ip}")),
+        IpAddr::V6(ip) => drop(write!(Text(&mut text), "{ip}")),
     }
+    text
 }
 
 /// Where the name of a `rport` parameter without value ends.
 fn valueless_rport(via: &[u8]) -> Option<usize> {
     let mut at = 0;
     loop {
-        at += memchr::memchr(b';', &via[at..])? + 1;
-        let param = &via[at..at + memchr::memchr(b';', &via[at..]).unwrap_or(via.len() - at)];
+        at += bytes::find(&via[at..], [b';'])? + 1;
+        let param = &via[at..at + bytes::find(&via[at..], [b';']).unwrap_or(via.len() - at)];
         if param.trim_ascii().eq_ignore_ascii_case(b"rport") {
             let leading = param.len() - param.trim_ascii_start().len();
             return Some(at + leading + b"rport".len());
@@ -156,8 +176,9 @@ fn line(out: &mut Vec<u8>, name: &[u8], value: &[u8]) {
 
 /// Appends a number in decimal.
 pub fn push_decimal(out: &mut Vec<u8>, mut n: u32) {
-    if n < 10 {
-        return out.push(b'0' + n as u8);
+    if n < 100 {
+        let digits = [b'0' + (n / 10) as u8, b'0' + (n % 10) as u8];
+        return out.extend_from_slice(&digits[usize::from(n < 10)..]);
     }
     let mut digits = [0; 10];
     let mut at = digits.len();

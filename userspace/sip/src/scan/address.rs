@@ -1,6 +1,7 @@
 //! `name-addr` and `addr-spec` (RFC 3261 20.10): From, To, Contact, Route.
 
 use super::Params;
+use crate::bytes;
 
 /// An address with its header parameters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,7 +22,7 @@ impl<'a> NameAddr<'a> {
         let item = item.trim_ascii();
         let Some(open) = super::find_unquoted(item, b'<') else {
             // Without brackets, parameters belong to the header.
-            let end = memchr::memchr(b';', item).unwrap_or(item.len());
+            let end = bytes::find(item, [b';']).unwrap_or(item.len());
             let uri = item[..end].trim_ascii();
             let bare = !uri.iter().any(|b| matches!(b, b'?' | b',' | b'"' | b'>') || b.is_ascii_whitespace());
             return (!uri.is_empty() && bare).then_some(Self { uri, rest: &item[end..] });
@@ -29,7 +30,7 @@ impl<'a> NameAddr<'a> {
         if !is_display_name(&item[..open]) {
             return None;
         }
-        let close = open + memchr::memchr(b'>', &item[open..])?;
+        let close = open + bytes::find(&item[open..], [b'>'])?;
         let uri = &item[open + 1..close];
         let blank = |b: Option<&u8>| b.is_none_or(u8::is_ascii_whitespace);
         if blank(uri.first()) || blank(uri.last()) {

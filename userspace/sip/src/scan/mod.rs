@@ -6,11 +6,28 @@ pub mod params;
 pub mod uri;
 pub mod via;
 
+use crate::bytes;
 pub use address::NameAddr;
 pub use cseq::CSeq;
 pub use params::Params;
 pub use uri::{Scheme, Uri};
 pub use via::Via;
+
+/// A table of letters, digits and further characters.
+pub(crate) const fn class(further: &[u8]) -> [bool; 256] {
+    let mut table = [false; 256];
+    let mut b = 0;
+    while b < 256 {
+        table[b] = (b as u8).is_ascii_alphanumeric();
+        b += 1;
+    }
+    let mut i = 0;
+    while i < further.len() {
+        table[further[i] as usize] = true;
+        i += 1;
+    }
+    table
+}
 
 /// An unsigned decimal number of one to nine digits, surrounded by nothing.
 pub fn number(text: &[u8]) -> Option<u32> {
@@ -56,9 +73,9 @@ pub fn list_end(text: &[u8]) -> Option<usize> {
 /// First `wanted` outside quoted strings and angle brackets.
 #[inline]
 pub(crate) fn find_unquoted(text: &[u8], wanted: u8) -> Option<usize> {
-    let at = memchr::memchr(wanted, text)?;
+    let at = bytes::find(text, [wanted])?;
     // Most values hold neither quotes nor brackets before it.
-    match memchr::memchr2(b'"', b'<', &text[..at]) {
+    match bytes::find(&text[..at], [b'"', b'<']) {
         None => Some(at),
         Some(_) => find_among_quotes(text, wanted),
     }

@@ -32,18 +32,29 @@ impl<'a> Iterator for Params<'a> {
     }
 }
 
+/// What ends a parameter, its name, or a plain value.
+const DELIMITER: [bool; 256] = {
+    let mut table = [false; 256];
+    table[b';' as usize] = true;
+    table[b',' as usize] = true;
+    table[b'=' as usize] = true;
+    table[b'"' as usize] = true;
+    table
+};
+
 /// Reads the parameter whose `;` is at `at`, and moves `at` behind it: to the next `;`, to a comma
 /// outside quotes, or to the end.
 pub(crate) fn one<'a>(text: &'a [u8], at: &mut usize) -> (&'a [u8], Option<&'a [u8]>) {
     let start = *at + 1;
     let mut equals = None;
     let mut i = start;
-    while i < text.len() {
-        match text[i] {
-            b';' | b',' => break,
-            b'=' if equals.is_none() => equals = Some(i),
-            b'"' => i += quoted_len(&text[i..]) - 1,
-            _ => {}
+    while let Some(b) = text.get(i) {
+        if DELIMITER[usize::from(*b)] {
+            match b {
+                b'=' => drop(equals.get_or_insert(i)),
+                b'"' => i += quoted_len(&text[i..]) - 1,
+                _ => break,
+            }
         }
         i += 1;
     }

@@ -1,6 +1,7 @@
 //! SIP URIs (RFC 3261 19.1), as far as a proxy reads them.
 
 use super::Params;
+use crate::bytes;
 use core::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 /// Scheme of a URI.
@@ -34,27 +35,12 @@ pub struct Uri<'a> {
 impl<'a> Uri<'a> {
     /// Reads a URI.
     pub fn parse(text: &'a [u8]) -> Option<Self> {
-        let mut colon = 0;
-        while matches!(text.get(colon), Some(b) if b.is_ascii_alphanumeric() || matches!(b, b'+' | b'-' | b'.'))
-        {
-            colon += 1;
-        }
-        if colon == 0 || text.get(colon) != Some(&b':') {
-            return None;
-        }
-        let (name, rest) = (&text[..colon], &text[colon + 1..]);
-        if memchr::memchr3(b' ', b'\t', b'\n', rest).is_some() {
+        let (scheme, rest) = scheme(text)?;
+        if bytes::find(rest, [b' ', b'\t', b'\n']).is_some() {
             return None;
         }
         // A user part may hold `;` and `?`, so the `@` is searched first (RFC 4475 3.1.1.9).
-        let at = memchr::memchr(b'@', rest);
-        let is = |scheme: &[u8]| name.eq_ignore_ascii_case(scheme);
-        let scheme = match name.len() {
-            3 if is(b"sip") => Scheme::Sip,
-            4 if is(b"sips") => Scheme::Sips,
-            3 if is(b"tel") => Scheme::Tel,
-            _ => Scheme::Other,
-        };
+        let at = bytes::find(rest, [b'@']);
         if !matches!(scheme, Scheme::Sip | Scheme::Sips) {
             return Some(Self { scheme, user: None, host: b"", port: None, rest: b"" });
         }
@@ -62,14 +48,14 @@ impl<'a> Uri<'a> {
             Some(at) => (Some(&rest[..at]), &rest[at + 1..]),
             None => (None, rest),
         };
-        let end = memchr::memchr2(b';', b'?', hostport).unwrap_or(hostport.len());
+        let end = bytes::find(hostport, [b';', b'?']).unwrap_or(hostport.len());
         let (host, port) = split_host_port(&hostport[..end])?;
         Some(Self { scheme, user, host, port, rest: &hostport[end..] })
     }
 
     /// URI parameters.
     pub fn params(&self) -> Params<'a> {
-        let end = memchr::memchr(b'?', self.rest).unwrap_or(self.rest.len());
+        let end = bytes::find(self.rest, [b'?']).unwrap_or(self.rest.len());
         Params::new(&self.rest[..end])
     }
 
@@ -79,19 +65,37 @@ impl<'a> Uri<'a> {
     }
 }
 
+/// Reads the scheme; what comes behind its colon.
+fn scheme(text: &[u8]) -> Option<(Scheme, &[u8])> {
+    if let Some(rest) = text.strip_prefix(b"sip:") {
+        return Some((Scheme::Sip, rest));
+    }
+    let of_scheme = |b: &u8| b.is_ascii_alphanumeric() || matches!(b, b'+' | b'-' | b'.');
+    let colon = text.iter().position(|b| !of_scheme(b))?;
+    let (name, [b':', rest @ ..]) = text.split_at(colon) else { return None };
+    let is = |scheme: &[u8]| name.eq_ignore_ascii_case(scheme);
+    let scheme = match name.len() {
+        0 => return None,
+        3 if is(b"sip") => Scheme::Sip,
+        4 if is(b"sips") => Scheme::Sips,
+        3 if is(b"tel") => Scheme::Tel,
+        _ => Scheme::Other,
+    };
+    Some((scheme, rest))
+}
+
+/// A character of a host name or an IPv4 address. The underscore is borne: names in use have it.
+const HOST: [bool; 256] = super::class(b"-._");
+
 /// Splits `host[:port]`, taking brackets off an IPv6 reference.
 pub(crate) fn split_host_port(text: &[u8]) -> Option<(&[u8], Option<u16>)> {
     let text = text.trim_ascii();
     let (host, rest) = if let Some(inner) = text.strip_prefix(b"[") {
-        let close = memchr::memchr(b']', inner)?;
+        let close = bytes::find(inner, [b']'])?;
         core::str::from_utf8(&inner[..close]).ok()?.parse::<core::net::Ipv6Addr>().ok()?;
         (&inner[..close], inner[close + 1..].trim_ascii())
     } else {
-        let mut end = 0;
-        while matches!(text.get(end), Some(b) if b.is_ascii_alphanumeric() || matches!(b, b'.' | b'-' | b'_'))
-        {
-            end += 1;
-        }
+        let end = text.iter().position(|b| !HOST[usize::from(*b)]).unwrap_or(text.len());
         (&text[..end], text[end..].trim_ascii_start())
     };
     if host.is_empty() {

@@ -29,20 +29,7 @@ impl<'a> Via<'a> {
     /// Reads the first Via of a header value, in one pass.
     pub fn parse(value: &'a [u8]) -> Option<Self> {
         let mut reader = Reader { text: value, at: 0 };
-        reader.skip_blanks();
-        if !reader.token().eq_ignore_ascii_case(b"SIP") {
-            return None;
-        }
-        reader.slash()?;
-        // Another version is answered 505 by whoever reads the request line, over this very Via.
-        if reader.token().is_empty() {
-            return None;
-        }
-        reader.slash()?;
-        let transport = reader.token();
-        if transport.is_empty() || !reader.skip_blanks() {
-            return None;
-        }
+        let transport = reader.sent_protocol()?;
         let (host, port) = reader.sent_by()?;
         let mut via = Self {
             transport,
@@ -112,6 +99,28 @@ impl<'a> Reader<'a> {
         &self.text[start..self.at]
     }
 
+    /// The transport; the version is not judged: another one is answered 505 by whoever reads the
+    /// request line, over this very Via.
+    fn sent_protocol(&mut self) -> Option<&'a [u8]> {
+        const USUAL: &[u8] = b"SIP/2.0/UDP ";
+        if self.text.starts_with(USUAL) {
+            self.at = USUAL.len();
+            self.skip_blanks();
+            return Some(&self.text[USUAL.len() - 4..USUAL.len() - 1]);
+        }
+        self.skip_blanks();
+        if !self.token().eq_ignore_ascii_case(b"SIP") {
+            return None;
+        }
+        self.slash()?;
+        if self.token().is_empty() {
+            return None;
+        }
+        self.slash()?;
+        let transport = self.token();
+        (!transport.is_empty() && self.skip_blanks()).then_some(transport)
+    }
+
     fn slash(&mut self) -> Option<()> {
         self.skip_blanks();
         if self.peek() != Some(b'/') {
@@ -125,9 +134,8 @@ impl<'a> Reader<'a> {
     /// Host and port, up to the first parameter, the next Via or the end.
     fn sent_by(&mut self) -> Option<(&'a [u8], Option<u16>)> {
         let start = self.at;
-        while self.peek().is_some_and(|b| !matches!(b, b';' | b',')) {
-            self.at += 1;
-        }
+        let rest = &self.text[start..];
+        self.at += crate::bytes::find(rest, [b';', b',']).unwrap_or(rest.len());
         super::uri::split_host_port(&self.text[start..self.at])
     }
 }
