@@ -183,7 +183,7 @@ pub fn forward_property(before: &[u8], after: &[u8]) {
 /// If there is no message.
 pub fn lines(message: &[u8]) -> Vec<(String, Vec<u8>)> {
     let m = Message::parse(message).expect("a message");
-    let line = |h: &sip::message::Header| {
+    let line = |h: &sip::header::Header| {
         let line = m.text(h.line());
         let name = line.split(|b| *b == b':').next().unwrap_or_default();
         (String::from_utf8_lossy(name).trim().to_ascii_lowercase(), m.text(h.value()).to_vec())

@@ -168,8 +168,7 @@ impl<'a> Message<'a> {
         let skipped = self.bytes.iter().take_while(|b| matches!(b, b'\r' | b'\n')).count();
         let bytes = &self.bytes[skipped..];
         let filler = |b: &u8| matches!(b, b' ' | b'\t' | b'\r' | b'\n' | 0);
-        if bytes.first().is_none_or(filler) && bytes.iter().all(filler)
-        {
+        if bytes.first().is_none_or(filler) && bytes.iter().all(filler) {
             return Err(ParseError::KeepAlive);
         }
         let mut ends = LineEnds::new(bytes);
