@@ -98,13 +98,9 @@ pub fn parse_sip(bytes: &[u8]) -> u32 {
 pub fn table(peers: u16) -> Table {
     let listener = |address, upstream| Listener::new(String::new(), at(address), at(address).ip(), upstream);
     let peer = |n: u16| Peer {
-        name: String::new(),
-        address: SocketAddr::from(([198, 51, (n >> 8) as u8, n as u8], 5060)),
         region: Some(RegionId((n % 2) as u8)),
-        zone: None,
-        priority: 0,
-        weight: 1,
         state: PeerState::Healthy,
+        ..Peer::new(String::new(), SocketAddr::from(([198, 51, (n >> 8) as u8, n as u8], 5060)))
     };
     let mut table = Table {
         generation: 1,
@@ -252,6 +248,7 @@ impl Load {
     pub fn other_peer_dies(&mut self) -> Duration {
         self.table.peers[1].state = PeerState::Unhealthy;
         self.table.generation += 1;
+        self.table.index();
         let start = std::time::Instant::now();
         self.engine.on_table(self.now, &self.table, &mut self.out);
         start.elapsed()
@@ -310,8 +307,8 @@ impl Relay {
     /// # Panics
     /// If it cannot be.
     pub fn new() -> Self {
-        let exchange = Exchange::new(1, 1).expect("an event descriptor");
-        exchange.allow.publish(AllowList(vec![Prefix { address: at("0.0.0.0:0").ip(), length: 0 }]));
+        let exchange = Exchange::new(1).expect("an event descriptor");
+        exchange.allow.publish(AllowList::new([Prefix { address: at("0.0.0.0:0").ip(), length: 0 }]));
         exchange.table.publish(table(1));
         let ports = 20_000..=20_999;
         let mut desk = Desk::new(0, engine(), exchange, PortSlices::new(&ports, 1));

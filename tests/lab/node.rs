@@ -98,10 +98,11 @@ impl StrowgerNode {
     pub fn status(&self) -> Result<Value> {
         let mut stream = UnixStream::connect(&self.socket)?;
         stream.set_read_timeout(Some(Duration::from_secs(2)))?;
-        stream.write_all(b"status\n")?;
+        stream.write_all(b"GET /v1/status HTTP/1.0\r\nHost: localhost\r\n\r\n")?;
         let mut answer = String::new();
         stream.read_to_string(&mut answer)?;
-        Ok(serde_json::from_str(&answer)?)
+        let (_, body) = answer.split_once("\r\n\r\n").context("no HTTP answer")?;
+        Ok(serde_json::from_str(body)?)
     }
 
     /// A field of every thread's status in /proc, with the thread's name.

@@ -311,7 +311,7 @@ impl Kill {
     /// Milliseconds from the kill to the peer being UNHEALTHY.
     fn detection_ms(&self, status: &Value) -> Option<u64> {
         let noticed =
-            rows(&status["events"]).iter().filter(|e| e["peer"] == self.peer && e["to"] == "UNHEALTHY");
+            rows(&status["events"]).iter().filter(|e| e["name"] == self.peer && e["to"] == "UNHEALTHY");
         noticed
             .filter_map(|e| e["at_unix_ms"].as_u64())
             .find(|at| *at >= self.at_unix_ms)

@@ -123,7 +123,7 @@ impl View {
             let _ = writeln!(
                 t,
                 "  {} {} -> {} ({})",
-                text(&event["peer"]),
+                text(&event["name"]),
                 text(&event["from"]),
                 text(&event["to"]),
                 text(&event["cause"])

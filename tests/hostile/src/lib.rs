@@ -215,9 +215,9 @@ impl Bench {
     /// # Panics
     /// Without descriptors.
     pub fn new() -> Self {
-        let exchange = Exchange::new(1, 2).expect("an event descriptor");
+        let exchange = Exchange::new(1).expect("an event descriptor");
         let any = |address: &str| Prefix { address: address.parse().expect("an address"), length: 0 };
-        exchange.allow.publish(AllowList(vec![any("0.0.0.0"), any("::")]));
+        exchange.allow.publish(AllowList::new([any("0.0.0.0"), any("::")]));
         exchange.table.publish(table());
         let ports = 20_000..=20_999;
         let engine = Engine::new(Config {
@@ -282,13 +282,9 @@ fn table() -> Table {
         Listener::new(name.to_owned(), address, address.ip(), upstream)
     };
     let peer = |n: u8| Peer {
-        name: format!("p{n}"),
-        address: ([198, 51, 100, 10 + n], 5060).into(),
-        region: None,
-        zone: None,
         priority: n.into(),
-        weight: 1,
         state: PeerState::Healthy,
+        ..Peer::new(format!("p{n}"), ([198, 51, 100, 10 + n], 5060).into())
     };
     let mut table = Table {
         generation: 1,

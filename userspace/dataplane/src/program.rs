@@ -245,6 +245,27 @@ impl Program {
         }
     }
 
+    /// Keeps a source prefix out; does nothing where it was not let in.
+    ///
+    /// # Errors
+    /// The map cannot be written.
+    pub fn forbid(&mut self, prefix: Prefix) -> Result<(), ProgramError> {
+        let removed = match prefix.address {
+            IpAddr::V4(address) => {
+                let mut map: LpmTrie<&mut MapData, [u8; 4], [u8; 4]> = self.map("ALLOW_V4")?;
+                map.remove(&Key::new(prefix.length.into(), address.octets()))
+            }
+            IpAddr::V6(address) => {
+                let mut map: LpmTrie<&mut MapData, [u8; 16], [u8; 4]> = self.map("ALLOW_V6")?;
+                map.remove(&Key::new(prefix.length.into(), address.octets()))
+            }
+        };
+        match removed {
+            Err(aya::maps::MapError::KeyNotFound) => Ok(()),
+            other => other.map_err(map_error("ALLOW")),
+        }
+    }
+
     /// Steers a receive queue to an AF_XDP socket.
     ///
     /// # Errors

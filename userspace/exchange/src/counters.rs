@@ -2,6 +2,7 @@
 
 use hdrhistogram::Histogram;
 use proxy::{PeerTally, Tally, report::COUNTERS};
+use routing::PeerId;
 use std::sync::{
     Mutex,
     atomic::{AtomicU64, Ordering},
@@ -13,7 +14,7 @@ use std::sync::{
 pub struct WorkerBoard {
     counters: [AtomicU64; COUNTERS],
     drops: [AtomicU64; packet::drop::COUNT],
-    peers: Vec<[AtomicU64; 4]>,
+    peers: Vec<[AtomicU64; 6]>,
     gauges: [AtomicU64; Gauge::ALL.len()],
     /// Time in the node, in nanoseconds; written a few times a second.
     latency: Mutex<Histogram<u64>>,
@@ -47,6 +48,18 @@ impl Gauge {
         Self::KernelDrops,
         Self::FramesMissing,
     ];
+
+    /// What it shows, in a sentence.
+    pub const fn help(self) -> &'static str {
+        match self {
+            Self::Transactions => "SIP transactions that exist",
+            Self::Sessions => "Media sessions that exist",
+            Self::TableGeneration => "Generation of the peer table in use",
+            Self::Turns => "Turns of the worker's loop: stands still when the worker does",
+            Self::KernelDrops => "Packets that the kernel dropped for want of a free frame or ring slot",
+            Self::FramesMissing => "Packet buffers that are lost: always zero, or there is a fault",
+        }
+    }
 
     /// Name, as shown to people and in metrics.
     pub const fn label(self) -> &'static str {
@@ -86,14 +99,16 @@ impl WorkerBoard {
     }
 
     /// The worker shows what it counted.
-    pub fn publish(&self, tally: &Tally) {
+    pub fn publish(&self, tally: &mut Tally) {
         let store = |to: &AtomicU64, value: u64| to.store(value, Ordering::Relaxed);
         self.counters.iter().zip(tally.counters).for_each(|(to, value)| store(to, value));
         self.drops.iter().zip(tally.drops).for_each(|(to, value)| store(to, value));
-        for (to, peer) in self.peers.iter().zip(&tally.peers) {
-            let values = [peer.attempts, peer.answered, peer.failed, peer.active];
-            to.iter().zip(values).for_each(|(to, value)| store(to, value));
-        }
+        tally.take_touched(|id, peer| {
+            let values = [peer.attempts, peer.answered, peer.failed, peer.active, peer.alive, peer.lost];
+            if let Some(to) = self.peers.get(usize::from(id.0)) {
+                to.iter().zip(values).for_each(|(to, value)| store(to, value));
+            }
+        });
     }
 
     /// The worker sets a gauge.
@@ -126,7 +141,15 @@ impl WorkerBoard {
             to.answered += load(&from[1]);
             to.failed += load(&from[2]);
             to.active += load(&from[3]);
+            to.alive += load(&from[4]);
+            to.lost += load(&from[5]);
         }
+    }
+
+    /// Requests to a peer that showed it alive, and that were lost on it.
+    pub fn evidence(&self, peer: PeerId) -> (u64, u64) {
+        let load = |i: usize| self.peers.get(usize::from(peer.0)).map_or(0, |p| p[i].load(Ordering::Relaxed));
+        (load(4), load(5))
     }
 
     /// Adds the times this worker measured to a sum.

@@ -22,6 +22,9 @@ use snapshot::Snapshot;
 use sources::AllowList;
 use std::sync::Arc;
 
+/// Most peers of a node: each has counters from the start, so that peers may come and go.
+pub const MAX_PEERS: usize = 16_384;
+
 /// Everything that workers and the control thread share.
 #[derive(Debug)]
 pub struct Exchange {
@@ -46,7 +49,7 @@ impl Exchange {
     ///
     /// # Errors
     /// The kernel gave no event descriptor.
-    pub fn new(workers: usize, peers: usize) -> std::io::Result<Arc<Self>> {
+    pub fn new(workers: usize) -> std::io::Result<Arc<Self>> {
         let errands = (0..workers).map(|_| Errands::new()).collect::<std::io::Result<_>>()?;
         Ok(Arc::new(Self {
             table: Snapshot::default(),
@@ -55,7 +58,7 @@ impl Exchange {
             reports: Reports::new(),
             errands,
             handover: Handover::new(workers),
-            boards: (0..workers).map(|_| WorkerBoard::new(peers)).collect(),
+            boards: (0..workers).map(|_| WorkerBoard::new(MAX_PEERS)).collect(),
         }))
     }
 }

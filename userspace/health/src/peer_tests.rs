@@ -122,7 +122,7 @@ fn failing_answers_are_a_matter_of_policy() {
     let mut peer = PeerHealth::new(lenient, Duration::ZERO);
     peer.on_evidence(S(0), ProbeAnswered(503));
     assert_eq!(peer.state(), Healthy);
-    (1..=3).for_each(|s| drop(peer.on_evidence(S(s), ProbeAnswered(404))));
+    (1..=3).for_each(|s| _ = peer.on_evidence(S(s), ProbeAnswered(404)));
     assert_eq!(peer.state(), Unhealthy);
 }
 
@@ -148,8 +148,8 @@ fn a_recovering_peer_is_held_down_and_longer_each_time_it_falls_again() {
 
     // A failure during the hold-down begins it anew.
     let mut peer = PeerHealth::new(Policy { hold_down: S(10), ..policy() }, Duration::ZERO);
-    (0..3).for_each(|s| drop(peer.on_evidence(S(s), ProbeTimedOut)));
-    (10..15).for_each(|s| drop(peer.on_evidence(S(s), ProbeAnswered(200))));
+    (0..3).for_each(|s| _ = peer.on_evidence(S(s), ProbeTimedOut));
+    (10..15).for_each(|s| _ = peer.on_evidence(S(s), ProbeAnswered(200)));
     assert_eq!(peer.deadline(), Some(S(21)));
     peer.on_evidence(S(15), ProbeTimedOut);
     assert_eq!((peer.deadline(), peer.on_time(S(21))), (None, None));
@@ -160,8 +160,8 @@ fn slow_start_gives_the_share_back_in_steps() {
     let mut peer = PeerHealth::new(Policy { slow_start: S(90), ..policy() }, Duration::ZERO);
     peer.on_evidence(S(0), ProbeAnswered(200));
     assert_eq!(peer.share(), 100, "a peer that never failed has its share");
-    (1..=3).for_each(|s| drop(peer.on_evidence(S(s), ProbeTimedOut)));
-    (9..=10).for_each(|s| drop(peer.on_evidence(S(s), ProbeAnswered(200))));
+    (1..=3).for_each(|s| _ = peer.on_evidence(S(s), ProbeTimedOut));
+    (9..=10).for_each(|s| _ = peer.on_evidence(S(s), ProbeAnswered(200)));
     let mut shares = vec![peer.share()];
     let mut times = Vec::new();
     while let Some(at) = peer.deadline() {

@@ -5,7 +5,7 @@ use crate::{
     engine::{ClientSlot, Engine},
     forward,
     journal::End,
-    report::{Counter, Outbox, Report},
+    report::{Counter, Outbox},
     turn::Turn,
 };
 use alloc::vec::Vec;
@@ -65,7 +65,7 @@ impl Engine {
             }
             Action::TimedOut => {
                 if live {
-                    self.report_silence(attempt, turn);
+                    self.count_lost(attempt);
                 }
                 return live.then_some(unheard);
             }
@@ -80,7 +80,7 @@ impl Engine {
             return None;
         }
         if silent {
-            self.report_silence(attempt, turn);
+            self.count_lost(attempt);
         }
         self.abandon(attempt, turn);
         Some(unheard)
@@ -122,15 +122,21 @@ impl Engine {
     fn attempt_unreachable(&mut self, context: &mut Context, i: usize, turn: &mut Turn<'_>) {
         let attempt = &mut context.attempts[i];
         self.journal.end(context.record, attempt.peer, End::Unreachable, turn.now);
-        self.report_silence(attempt, turn);
+        self.count_lost(attempt);
         self.abandon(attempt, turn);
         self.count_failure(context, i);
         self.go_on_again(context, turn);
     }
 
-    fn report_silence(&mut self, attempt: &Attempt, turn: &mut Turn<'_>) {
+    fn count_lost(&mut self, attempt: &Attempt) {
         if let Some(peer) = attempt.peer {
-            turn.out.report(Report::CallFailed(peer));
+            self.tally.peer(peer).lost += 1;
+        }
+    }
+
+    pub(crate) fn count_alive(&mut self, attempt: &Attempt) {
+        if let Some(peer) = attempt.peer {
+            self.tally.peer(peer).alive += 1;
         }
     }
 

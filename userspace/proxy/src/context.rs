@@ -4,7 +4,7 @@ use alloc::{boxed::Box, sync::Arc, vec::Vec};
 use arrayvec::ArrayVec;
 use core::net::SocketAddr;
 use media::Side;
-use routing::{ListenerId, PeerId, PeerState, ServiceId, Table};
+use routing::{ListenerId, PeerId, ServiceId, Table};
 use sip::transaction::{
     Action, Client, InviteClient, InviteClientState, InviteServer, InviteServerState, Server, Time,
 };
@@ -145,7 +145,7 @@ impl Attempt {
 
 /// Whether the table calls a peer dead.
 pub(crate) fn is_dead(peer: Option<PeerId>, table: &Table) -> bool {
-    peer.and_then(|id| table.peer(id)).is_some_and(|p| p.state == PeerState::Unhealthy)
+    peer.and_then(|id| table.peer(id)).is_some_and(routing::Peer::is_dead)
 }
 
 /// Where the request goes.

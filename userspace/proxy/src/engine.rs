@@ -17,7 +17,7 @@ use alloc::vec::Vec;
 use core::{net::SocketAddr, ops::RangeInclusive, time::Duration};
 use media::{Relay, Sessions, session::Refusal};
 use packet::DropReason;
-use routing::{ListenerId, PeerId, PeerState, Table};
+use routing::{ListenerId, PeerId, Table};
 use sip::{
     Edits, HeaderName, Message, StartLine,
     message::ParseError,
@@ -213,7 +213,7 @@ impl Engine {
     pub fn on_table(&mut self, now: Time, table: &Table, out: &mut dyn Outbox) {
         self.tally.peers.resize(table.peers.len().max(self.tally.peers.len()), Default::default());
         let turn = &mut Turn { now, table, out };
-        let dead = (0u16..).map(PeerId).zip(&table.peers).filter(|(_, p)| p.state == PeerState::Unhealthy);
+        let dead = (0u16..).map(PeerId).zip(&table.peers).filter(|(_, p)| p.is_dead());
         for (peer, _) in dead {
             for (id, serial) in self.waiting.take(peer) {
                 if current(&self.contexts, id as usize, serial).is_some_and(|c| c.waits_for_dead_peer(table))

@@ -120,7 +120,7 @@ impl Engine {
             return self.deliver_best(context, turn);
         }
         let can_serve = match context.route {
-            Route::Service(id) => turn.table.service(id).is_some_and(|s| turn.table.can_serve(s)),
+            Route::Service(id) => turn.table.service(id).is_some_and(|s| turn.table.takes_calls(s)),
             Route::Dialog(_) => true,
         };
         let (status, reason) = if context.cancelled {

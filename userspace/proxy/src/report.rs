@@ -1,5 +1,6 @@
 //! What leaves the engine: messages, reports to the control thread, and counters.
 
+use alloc::vec::Vec;
 use core::{
     net::{IpAddr, SocketAddr},
     time::Duration,
@@ -31,10 +32,6 @@ pub enum Report {
         /// Status and round-trip time; `None`: timed out.
         answer: Option<(u16, Duration)>,
     },
-    /// The peer answered a call in a way that shows it works.
-    CallAnswered(PeerId),
-    /// The peer kept silent, answered 503 or cannot be reached.
-    CallFailed(PeerId),
     /// The peer answered 503 and asks to be left alone this long.
     RetryAfter(PeerId, Duration),
 }
@@ -53,6 +50,11 @@ macro_rules! counters {
             /// Name, as shown to people and in metrics.
             pub const fn label(self) -> &'static str {
                 match self { $(Counter::$name => $label,)* }
+            }
+
+            /// What it counts, in a sentence.
+            pub fn help(self) -> &'static str {
+                match self { $(Counter::$name => concat!($($doc),*).trim(),)* }
             }
         }
     };
@@ -127,6 +129,12 @@ pub struct PeerTally {
     pub failed: u64,
     /// Calls in progress whose media this node relays.
     pub active: u64,
+    /// Answers to requests that show it works.
+    pub alive: u64,
+    /// Requests that it kept silent about or answered 503, or that cannot reach it.
+    pub lost: u64,
+    /// Whether it is in [`Tally::touched`].
+    touched: bool,
 }
 
 /// All that an engine counted; read by the worker and published for others.
@@ -137,12 +145,19 @@ pub struct Tally {
     /// By [`DropReason`].
     pub drops: [u64; packet::drop::COUNT],
     /// By [`PeerId`].
-    pub peers: alloc::vec::Vec<PeerTally>,
+    pub peers: Vec<PeerTally>,
+    /// Peers whose counters changed since they were last read.
+    touched: Vec<PeerId>,
 }
 
 impl Default for Tally {
     fn default() -> Self {
-        Self { counters: [0; COUNTERS], drops: [0; packet::drop::COUNT], peers: alloc::vec::Vec::new() }
+        Self {
+            counters: [0; COUNTERS],
+            drops: [0; packet::drop::COUNT],
+            peers: Vec::new(),
+            touched: Vec::new(),
+        }
     }
 }
 
@@ -159,12 +174,26 @@ impl Tally {
         self.drops[reason as usize] += 1;
     }
 
-    /// A peer's counters.
+    /// A peer's counters, to change them.
     pub(crate) fn peer(&mut self, id: PeerId) -> &mut PeerTally {
         let index = usize::from(id.0);
         if index >= self.peers.len() {
             self.peers.resize(index + 1, PeerTally::default());
         }
-        &mut self.peers[index]
+        let peer = &mut self.peers[index];
+        if !peer.touched {
+            peer.touched = true;
+            self.touched.push(id);
+        }
+        peer
+    }
+
+    /// Hands out the counters of every peer that changed since the last time.
+    pub fn take_touched(&mut self, mut see: impl FnMut(PeerId, &PeerTally)) {
+        for id in self.touched.drain(..) {
+            let peer = &mut self.peers[usize::from(id.0)];
+            peer.touched = false;
+            see(id, peer);
+        }
     }
 }

@@ -417,8 +417,10 @@ fn own_options(incoming: &Incoming<'_>, table: &Table) -> Reject {
         Some(Upstream::Service(id)) => table.service(id),
         _ => None,
     };
-    if service.is_some_and(|s| !table.can_serve(s)) {
-        return Reject::new(503, "No Peer Available");
+    if service.is_some_and(|s| !table.takes_calls(s)) {
+        // Long enough to spare both sides, short enough not to delay a return.
+        let headers = b"Retry-After: 5\r\n".to_vec();
+        return Reject { headers, ..Reject::new(503, "No Peer Available") };
     }
     let headers = b"Allow: INVITE, ACK, BYE, CANCEL, OPTIONS, PRACK, UPDATE, INFO, REFER, NOTIFY, SUBSCRIBE, MESSAGE, REGISTER\r\nAccept: application/sdp\r\n";
     Reject { headers: headers.to_vec(), ..Reject::new(200, "OK") }

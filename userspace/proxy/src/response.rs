@@ -12,6 +12,7 @@ use crate::{
 use alloc::vec::Vec;
 use core::time::Duration;
 use packet::DropReason;
+use routing::ServerError;
 use sip::{
     HeaderName, Message, Method,
     branch::Branch,
@@ -126,9 +127,7 @@ impl Engine {
         }
         // 100 is hop by hop, and a non-INVITE's provisional responses are of no use (RFC 4320 4.1).
         if status > 100 && context.is_invite() {
-            if let Some(peer) = context.attempts[i].peer {
-                turn.out.report(Report::CallAnswered(peer));
-            }
+            self.count_alive(&context.attempts[i]);
             self.pass_on(context, m, status, turn);
         }
     }
@@ -143,9 +142,7 @@ impl Engine {
     ) {
         let first = !context.answered;
         let peer = context.attempts[i].peer;
-        if let Some(peer) = peer {
-            turn.out.report(Report::CallAnswered(peer));
-        }
+        self.count_alive(&context.attempts[i]);
         if !context.is_invite() {
             if context.attempts[i].abandoned {
                 return self.tally.drop(DropReason::SipAbsorbed);
@@ -185,14 +182,21 @@ impl Engine {
         status: u16,
         turn: &mut Turn<'_>,
     ) {
-        self.report_failure(context, i, m, status, turn);
+        let server_error = match context.route {
+            Route::Service(id) => turn.table.service(id).map_or(ServerError::Pass, |s| s.server_error),
+            Route::Dialog(_) => ServerError::Pass,
+        };
+        self.judge_failure(context, i, m, (status, server_error), turn);
         let attempt = &context.attempts[i];
         if attempt.abandoned || context.answered {
             return self.tally.drop(DropReason::SipAbsorbed);
         }
         let new = matches!(context.route, Route::Service(_));
         let retryable = match context.server {
-            ServerMachine::Invite(_) => matches!(status, 408 | 503 | 504),
+            ServerMachine::Invite(_) => {
+                let elsewhere = server_error != ServerError::Pass && (500..600).contains(&status);
+                matches!(status, 408 | 503 | 504) || elsewhere
+            }
             ServerMachine::Other(_) => status == 503,
         };
         if new && retryable {
@@ -218,23 +222,27 @@ impl Engine {
         }
     }
 
-    fn report_failure(
+    /// What a failure says about the peer.
+    fn judge_failure(
         &mut self,
         context: &Context,
         i: usize,
         m: &Message<'_>,
-        status: u16,
+        (status, server_error): (u16, ServerError),
         turn: &mut Turn<'_>,
     ) {
         let Some(peer) = context.attempts[i].peer else { return };
-        if status != 503 {
-            return turn.out.report(Report::CallAnswered(peer));
-        }
-        let digits = |v: &[u8]| v.iter().take_while(|b| b.is_ascii_digit()).count();
-        let hold = m.value(HeaderName::RetryAfter).and_then(|v| sip::scan::number(&v[..digits(v)]));
-        match hold {
-            Some(seconds) => turn.out.report(Report::RetryAfter(peer, Duration::from_secs(seconds.into()))),
-            None => turn.out.report(Report::CallFailed(peer)),
+        match status {
+            503 => {
+                let digits = |v: &[u8]| v.iter().take_while(|b| b.is_ascii_digit()).count();
+                let hold = m.value(HeaderName::RetryAfter).and_then(|v| sip::scan::number(&v[..digits(v)]));
+                match hold.map(|seconds| Duration::from_secs(seconds.into())) {
+                    Some(hold) => turn.out.report(Report::RetryAfter(peer, hold)),
+                    None => self.tally.peer(peer).lost += 1,
+                }
+            }
+            500..600 if server_error == ServerError::Failure => self.tally.peer(peer).lost += 1,
+            _ => self.tally.peer(peer).alive += 1,
         }
     }
 

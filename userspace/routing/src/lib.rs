@@ -12,5 +12,6 @@ pub mod table;
 
 pub use select::{Choice, Why, select};
 pub use table::{
-    Fork, Listener, ListenerId, Peer, PeerId, PeerState, RegionId, Service, ServiceId, Table, Upstream, fnv1a,
+    Admission, Fork, Listener, ListenerId, Peer, PeerId, PeerState, RegionId, ServerError, Service,
+    ServiceId, Table, Trial, Upstream, fnv1a,
 };

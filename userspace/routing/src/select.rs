@@ -1,15 +1,24 @@
 //! The choice of a peer: local region first, then the other; within it the lowest priority, then a
-//! zone not tried yet, then by weight (RFC 2782). Unhealthy peers only when nothing else is left.
+//! zone not tried yet, then by weight (RFC 2782). Peers of a region that is given up, and UNHEALTHY
+//! peers, only when nothing else is left.
+//!
+//! The order is planned when a table is made, so that the choice of a call's first peer takes the same
+//! time whatever the number of peers.
 
-use crate::{Peer, PeerId, PeerState, Service, Table};
+use crate::{Peer, PeerId, PeerState, RegionId, Service, Table};
+use alloc::vec::Vec;
 
 /// Why a peer was chosen.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Why {
+    /// UNHEALTHY, but it may be tried by one call.
+    Trial,
     /// Available in the local region (or the service has no regions).
     Local,
     /// No peer of the local region is left.
     OtherRegion,
+    /// Only regions are left whose verdict is UNHEALTHY; this peer of them is available.
+    RegionDown,
     /// No available peer is left anywhere: fail open.
     LastResort,
 }
@@ -18,8 +27,10 @@ impl Why {
     /// As shown to people.
     pub const fn label(self) -> &'static str {
         match self {
+            Self::Trial => "trial of an unhealthy peer",
             Self::Local => "local",
             Self::OtherRegion => "other region",
+            Self::RegionDown => "last resort, its region is unhealthy",
             Self::LastResort => "last resort",
         }
     }
@@ -34,63 +45,144 @@ pub struct Choice {
     pub why: Why,
 }
 
+/// The order in which a service's peers are tried.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Plan {
+    groups: Vec<Group>,
+    /// Peers that may be tried by one call.
+    trials: Vec<PeerId>,
+    sound: bool,
+}
+
+/// Peers of one priority that are tried for the same reason.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Group {
+    why: Why,
+    priority: u16,
+    /// Each with the sum of all shares up to it.
+    members: Vec<(PeerId, u64)>,
+    zoned: bool,
+}
+
+impl Plan {
+    pub(crate) fn new(peers: &[Peer], local: Option<RegionId>, service: &Service) -> Self {
+        let of = |id: &PeerId| peers.get(usize::from(id.0)).map(|peer| (*id, peer));
+        let members = || service.peers.iter().filter_map(of);
+        // With every region given up there is none to be preferred.
+        let open = members().any(|(_, p)| p.is_available() && !service.is_region_down(p.region));
+        let why = |peer: &Peer| {
+            if peer.is_withdrawn() {
+                return None;
+            }
+            if peer.state == PeerState::Unhealthy {
+                return service.fail_open.then_some(Why::LastResort);
+            }
+            Some(if open && service.is_region_down(peer.region) {
+                Why::RegionDown
+            } else if peer.region.is_none() || local.is_none() || peer.region == local {
+                Why::Local
+            } else {
+                Why::OtherRegion
+            })
+        };
+        let mut planned: Vec<_> =
+            members().filter_map(|(id, peer)| Some((why(peer)?, peer.priority, id, peer))).collect();
+        planned.sort_by_key(|(why, priority, ..)| (*why, *priority));
+        let mut plan = Self::default();
+        for (why, priority, id, peer) in planned {
+            if plan.groups.last().is_none_or(|g| (g.why, g.priority) != (why, priority)) {
+                plan.groups.push(Group { why, priority, members: Vec::new(), zoned: false });
+            }
+            if let Some(group) = plan.groups.last_mut() {
+                let before = group.members.last().map_or(0, |(_, sum)| *sum);
+                group.members.push((id, before + share(peer)));
+                group.zoned |= peer.zone.is_some();
+            }
+        }
+        plan.trials =
+            members().filter(|(_, p)| p.trial.is_some() && !p.is_withdrawn()).map(|(id, _)| id).collect();
+        plan.sound = open;
+        plan
+    }
+
+    /// The groups in the order of trying: why, priority, and the peers with the part of the calls that
+    /// each gets, 0 to 1.
+    pub fn groups(&self) -> impl Iterator<Item = (Why, u16, Vec<(PeerId, f64)>)> {
+        self.groups.iter().map(|group| {
+            let total = group.members.last().map_or(1, |(_, sum)| *sum) as f64;
+            let mut before = 0;
+            let parts = group.members.iter().map(|(id, sum)| {
+                let part = (sum - core::mem::replace(&mut before, *sum)) as f64 / total;
+                (*id, part)
+            });
+            (group.why, group.priority, parts.collect())
+        })
+    }
+
+    /// Whether a peer is available in a region that is not given up.
+    pub(crate) fn is_sound(&self) -> bool {
+        self.sound
+    }
+}
+
 /// Picks the next peer for a call that has `tried` some already; `None` when all were tried.
 ///
 /// `roll` is a uniformly random number: it decides within a priority by weight.
 pub fn select(table: &Table, service: &Service, tried: &[PeerId], roll: u32) -> Option<Choice> {
-    [Why::Local, Why::OtherRegion, Why::LastResort]
-        .into_iter()
-        .find_map(|why| pick(table, service, tried, roll, why).map(|peer| Choice { peer, why }))
-}
-
-fn pick(table: &Table, service: &Service, tried: &[PeerId], roll: u32, why: Why) -> Option<PeerId> {
-    let candidates = || {
-        service
-            .peers
-            .iter()
-            .filter_map(|id| Some((*id, table.peer(*id)?)))
-            .filter(|(id, peer)| !tried.contains(id) && belongs(table, peer, why))
+    let plan = &service.plan;
+    let trial = |id: &&PeerId| {
+        let leave = table.peer(**id).and_then(|peer| peer.trial.as_ref());
+        !tried.contains(id) && leave.is_some_and(|leave| leave.take())
     };
-    let priority = candidates().map(|(_, peer)| peer.priority).min()?;
-    let best = || candidates().filter(move |(_, peer)| peer.priority == priority);
-    let tried_zone = |peer: &Peer| {
-        peer.zone.is_some()
-            && tried
-                .iter()
-                .filter_map(|id| table.peer(*id))
-                .any(|t| t.zone == peer.zone && t.region == peer.region)
-    };
-    let fresh_zone = best().any(|(_, peer)| !tried_zone(peer));
-    let pool = || best().filter(move |(_, peer)| !fresh_zone || !tried_zone(peer));
-    by_weight(pool, roll)
-}
-
-fn belongs(table: &Table, peer: &Peer, why: Why) -> bool {
-    let local = peer.region.is_none() || table.local_region.is_none() || peer.region == table.local_region;
-    match why {
-        Why::Local => peer.state != PeerState::Unhealthy && local,
-        Why::OtherRegion => peer.state != PeerState::Unhealthy && !local,
-        Why::LastResort => peer.state == PeerState::Unhealthy,
+    if let Some(peer) = plan.trials.iter().find(trial) {
+        return Some(Choice { peer: *peer, why: Why::Trial });
     }
+    plan.groups
+        .iter()
+        .find_map(|group| group.pick(table, tried, roll).map(|peer| Choice { peer, why: group.why }))
 }
 
-/// Weighted draw. A weight of zero counts as a hundredth of a weight of one,
-/// so that it has a very small chance beside others and every chance alone (RFC 2782).
-fn by_weight<'a, I>(pool: impl Fn() -> I, roll: u32) -> Option<PeerId>
-where
-    I: Iterator<Item = (PeerId, &'a Peer)>,
-{
-    const UNIT: u64 = 100;
-    let share = |peer: &Peer| (u64::from(peer.weight) * UNIT).max(1);
-    let total: u64 = pool().map(|(_, peer)| share(peer)).sum();
-    let mut point = (u64::from(roll) * total) >> 32;
-    for (id, peer) in pool() {
-        match point.checked_sub(share(peer)) {
-            Some(rest) => point = rest,
-            None => return Some(id),
+impl Group {
+    fn pick(&self, table: &Table, tried: &[PeerId], roll: u32) -> Option<PeerId> {
+        if tried.is_empty() {
+            let point = draw(roll, self.members.last()?.1);
+            let at = self.members.partition_point(|(_, sum)| *sum <= point);
+            return self.members.get(at).map(|(id, _)| *id);
         }
+        let left = || {
+            let untried = self.members.iter().filter(|(id, _)| !tried.contains(id));
+            untried.filter_map(|(id, _)| Some((*id, table.peer(*id)?)))
+        };
+        let tried_zone = |peer: &Peer| {
+            peer.zone.is_some()
+                && tried
+                    .iter()
+                    .filter_map(|id| table.peer(*id))
+                    .any(|t| t.zone == peer.zone && t.region == peer.region)
+        };
+        let fresh_zone = self.zoned && left().any(|(_, peer)| !tried_zone(peer));
+        let pool = || left().filter(move |(_, peer)| !fresh_zone || !tried_zone(peer));
+        let mut point = draw(roll, pool().map(|(_, peer)| share(peer)).sum());
+        for (id, peer) in pool() {
+            match point.checked_sub(share(peer)) {
+                Some(rest) => point = rest,
+                None => return Some(id),
+            }
+        }
+        None
     }
-    None
+}
+
+/// A point below `total`, as far along as the roll.
+fn draw(roll: u32, total: u64) -> u64 {
+    ((u128::from(roll) * u128::from(total)) >> 32) as u64
+}
+
+/// Weight in force. A weight of zero counts as a hundredth of a weight of one, so that it has a very
+/// small chance beside others and every chance alone (RFC 2782).
+fn share(peer: &Peer) -> u64 {
+    const UNIT: u64 = 100;
+    (u64::from(peer.weight) * UNIT).max(1) * u64::from(peer.share.clamp(1, 100))
 }
 
 #[cfg(test)]

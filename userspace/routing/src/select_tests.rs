@@ -1,38 +1,42 @@
 use super::*;
-use crate::{ListenerId, RegionId};
+use crate::{Admission, ListenerId, RegionId, Trial};
 use alloc::{string::ToString, vec, vec::Vec};
 
 /// name, region, zone, priority, weight, state
 type Row = (&'static str, u8, &'static str, u16, u16, PeerState);
 
-fn table(rows: &[Row]) -> (Table, Service) {
+fn table(rows: &[Row]) -> Table {
+    table_with(rows, |_| {})
+}
+
+fn table_with(rows: &[Row], change: impl FnOnce(&mut Table)) -> Table {
     let peers = rows
         .iter()
         .enumerate()
         .map(|(i, (name, region, zone, priority, weight, state))| Peer {
-            name: name.to_string(),
-            address: ([192, 0, 2, i as u8], 5060).into(),
             region: Some(RegionId(*region)),
             zone: (!zone.is_empty()).then(|| zone.to_string()),
             priority: *priority,
             weight: *weight,
             state: *state,
+            ..Peer::new(name.to_string(), ([192, 0, 2, i as u8], 5060).into())
         })
         .collect();
-    let mut table = Table { peers, local_region: Some(RegionId(0)), ..Table::default() };
+    let members = (0..rows.len() as u16).map(PeerId).collect();
+    let services = vec![Service::new("s".to_string(), ListenerId(0), members)];
+    let mut table = Table { peers, services, local_region: Some(RegionId(0)), ..Table::default() };
+    change(&mut table);
     table.index();
-    let service = Service::new("s".to_string(), ListenerId(0), (0..rows.len() as u16).map(PeerId).collect());
-    (table, service)
+    table
 }
 
 /// Names and reasons of all attempts in turn.
-fn order(rows: &[Row]) -> Vec<(&'static str, Why)> {
-    let (table, service) = table(rows);
+fn order(table: &Table) -> Vec<(&str, Why)> {
     let mut tried = vec![];
     let mut order = vec![];
-    while let Some(choice) = select(&table, &service, &tried, 0) {
+    while let Some(choice) = select(table, &table.services[0], &tried, 0) {
         tried.push(choice.peer);
-        order.push((rows[usize::from(choice.peer.0)].0, choice.why));
+        order.push((table.peers[usize::from(choice.peer.0)].name.as_str(), choice.why));
     }
     order
 }
@@ -49,7 +53,7 @@ fn local_region_first_then_the_other_then_the_unhealthy() {
     ];
     let expected =
         [("a2", Why::Local), ("b1", Why::OtherRegion), ("a1", Why::LastResort), ("b2", Why::LastResort)];
-    assert_eq!(order(&rows), expected);
+    assert_eq!(order(&table(&rows)), expected);
 }
 
 #[test]
@@ -60,13 +64,14 @@ fn priority_before_zone_and_another_zone_before_the_same() {
         ("z2", 0, "z2", 1, 1, Healthy),
         ("late", 0, "z3", 2, 1, Healthy),
     ];
-    let names: Vec<_> = order(&rows).into_iter().map(|(n, _)| n).collect();
+    let table = table(&rows);
+    let names: Vec<_> = order(&table).into_iter().map(|(n, _)| n).collect();
     assert_eq!(names, ["z1a", "z2", "z1b", "late"]);
 }
 
 #[test]
 fn weights_are_met_and_zero_is_rare_but_possible() {
-    let (table, service) = table(&[
+    let table = table(&[
         ("w70", 0, "", 1, 70, Healthy),
         ("w30", 0, "", 1, 30, Healthy),
         ("w0", 0, "", 1, 0, Healthy),
@@ -75,16 +80,72 @@ fn weights_are_met_and_zero_is_rare_but_possible() {
     let draws = 100_000u32;
     for i in 0..draws {
         let roll = i.wrapping_mul(2_654_435_769);
-        counts[usize::from(select(&table, &service, &[], roll).unwrap().peer.0)] += 1;
+        counts[usize::from(select(&table, &table.services[0], &[], roll).unwrap().peer.0)] += 1;
     }
     assert!((69_000..71_000).contains(&counts[0]), "{counts:?}");
     assert!((29_000..31_000).contains(&counts[1]), "{counts:?}");
     assert!((1..100).contains(&counts[2]), "{counts:?}");
-    assert_eq!(select(&table, &service, &[PeerId(0), PeerId(1)], u32::MAX).unwrap().peer, PeerId(2));
+    assert_eq!(
+        select(&table, &table.services[0], &[PeerId(0), PeerId(1)], u32::MAX).unwrap().peer,
+        PeerId(2)
+    );
 }
 
 #[test]
 fn nobody_is_tried_twice() {
-    let (table, service) = table(&[("a", 0, "", 1, 1, Healthy)]);
-    assert_eq!(select(&table, &service, &[PeerId(0)], 0), None);
+    let table = table(&[("a", 0, "", 1, 1, Healthy)]);
+    assert_eq!(select(&table, &table.services[0], &[PeerId(0)], 0), None);
+}
+
+#[test]
+fn a_region_given_up_is_used_when_no_other_is_left() {
+    let rows = [
+        ("a1", 0, "", 0, 1, Healthy),
+        ("a2", 0, "", 0, 1, Unhealthy),
+        ("b1", 1, "", 0, 1, Healthy),
+        ("b2", 1, "", 0, 1, Unhealthy),
+    ];
+    let down = |regions| table_with(&rows, |table| table.services[0].regions_down = regions);
+    let last = [("a2", Why::LastResort), ("b2", Why::LastResort)];
+    let expect = |first: [(&'static str, Why); 2]| first.into_iter().chain(last).collect::<Vec<_>>();
+    assert_eq!(order(&down(0b01)), expect([("b1", Why::OtherRegion), ("a1", Why::RegionDown)]));
+    assert_eq!(order(&down(0b10)), expect([("a1", Why::Local), ("b1", Why::RegionDown)]));
+    let both = expect([("a1", Why::Local), ("b1", Why::OtherRegion)]);
+    assert_eq!(order(&down(0b11)), both, "with every region given up their peers decide");
+}
+
+#[test]
+fn the_operator_and_fail_open_have_their_say() {
+    let rows = [("a1", 0, "", 0, 1, Healthy), ("a2", 0, "", 0, 1, Unhealthy), ("a3", 0, "", 0, 1, Healthy)];
+    let word = |peer: usize, admission| {
+        let table = table_with(&rows, |table| table.peers[peer].admission = admission);
+        order(&table).into_iter().map(|(name, _)| name.to_string()).collect::<Vec<_>>()
+    };
+    assert_eq!(word(0, Admission::Open), ["a1", "a3", "a2"]);
+    assert_eq!(word(0, Admission::Drained), ["a3", "a2"]);
+    assert_eq!(word(0, Admission::Disabled), ["a3", "a2"]);
+    assert_eq!(word(1, Admission::Drained), ["a1", "a3"], "not even as a last resort");
+    let closed = table_with(&rows, |table| table.services[0].fail_open = false);
+    assert_eq!(order(&closed), [("a1", Why::Local), ("a3", Why::Local)]);
+}
+
+#[test]
+fn a_trial_is_given_to_one_call() {
+    let rows = [("a1", 0, "", 0, 1, Healthy), ("a2", 0, "", 0, 1, Unhealthy)];
+    let table = table_with(&rows, |table| table.peers[1].trial = Some(Trial::new()));
+    let same = table.clone();
+    let first = |table: &Table| select(table, &table.services[0], &[], 0).unwrap();
+    assert_eq!(first(&table), Choice { peer: PeerId(1), why: Why::Trial });
+    assert_eq!(first(&same), Choice { peer: PeerId(0), why: Why::Local }, "the copy holds the same leave");
+    assert_eq!(order(&table), [("a1", Why::Local), ("a2", Why::LastResort)]);
+}
+
+#[test]
+fn a_peer_that_starts_slowly_gets_its_part() {
+    let rows = [("old", 0, "", 0, 1, Healthy), ("new", 0, "", 0, 1, Healthy)];
+    let table = table_with(&rows, |table| table.peers[1].share = 10);
+    let hits = (0..11_000u32)
+        .filter(|i| select(&table, &table.services[0], &[], i * 390_451).unwrap().peer == PeerId(1))
+        .count();
+    assert!((900..1100).contains(&hits), "{hits} of 11000, expected 1000");
 }

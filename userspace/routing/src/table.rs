@@ -3,9 +3,11 @@
 //! The control thread assembles a new table for every change and publishes it whole; a worker reads
 //! one table per batch, so it never sees a mix of two generations.
 
-use alloc::{format, string::String, vec::Vec};
+use crate::select::Plan;
+use alloc::{format, string::String, sync::Arc, vec::Vec};
 use core::{
     net::{IpAddr, SocketAddr},
+    sync::atomic::{AtomicBool, Ordering},
     time::Duration,
 };
 
@@ -48,6 +50,61 @@ impl PeerState {
     }
 }
 
+/// The operator's word about a peer; it wins over its state (requirement C8).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Admission {
+    /// As its state says.
+    #[default]
+    Open,
+    /// No new calls; dialogs go on.
+    Drained,
+    /// Nothing at all: dialogs with it are answered as if it were dead.
+    Disabled,
+}
+
+impl Admission {
+    /// As shown to people.
+    pub const fn label(self) -> &'static str {
+        match self {
+            Self::Open => "enabled",
+            Self::Drained => "drained",
+            Self::Disabled => "disabled",
+        }
+    }
+}
+
+/// Leave for one call to try an UNHEALTHY peer. Whoever takes it first has it, on whatever worker; a new
+/// leave is a new value.
+#[derive(Clone, Debug)]
+pub struct Trial(Arc<AtomicBool>);
+
+impl Trial {
+    /// A leave that nobody has taken.
+    pub fn new() -> Self {
+        Self(Arc::new(AtomicBool::new(true)))
+    }
+
+    /// Takes it; `false`: it is gone.
+    pub fn take(&self) -> bool {
+        self.0.load(Ordering::Relaxed) && self.0.swap(false, Ordering::Relaxed)
+    }
+}
+
+impl Default for Trial {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// The same leave, not one that looks like it.
+impl PartialEq for Trial {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+impl Eq for Trial {}
+
 /// One SIP server that takes calls.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Peer {
@@ -65,9 +122,46 @@ pub struct Peer {
     pub weight: u16,
     /// Health.
     pub state: PeerState,
+    /// The operator's word.
+    pub admission: Admission,
+    /// Part of its weight in force, in percent: less than 100 while it starts slowly.
+    pub share: u8,
+    /// Leave for one trial call.
+    pub trial: Option<Trial>,
 }
 
 impl Peer {
+    /// A peer without region and zone, alone in its priority, of unknown health.
+    pub fn new(name: String, address: SocketAddr) -> Self {
+        Self {
+            name,
+            address,
+            region: None,
+            zone: None,
+            priority: 0,
+            weight: 1,
+            state: PeerState::Unknown,
+            admission: Admission::Open,
+            share: 100,
+            trial: None,
+        }
+    }
+
+    /// Whether requests to it are in vain.
+    pub fn is_dead(&self) -> bool {
+        self.state == PeerState::Unhealthy || self.admission == Admission::Disabled
+    }
+
+    /// Whether the operator keeps new calls from it.
+    pub fn is_withdrawn(&self) -> bool {
+        self.admission != Admission::Open
+    }
+
+    /// Whether it takes new calls.
+    pub fn is_available(&self) -> bool {
+        self.state != PeerState::Unhealthy && !self.is_withdrawn()
+    }
+
     /// FNV-1a of the name: names a peer across changes of the configuration and restarts, in few bytes.
     pub fn name_hash(&self) -> u32 {
         fnv1a(self.name.as_bytes())
@@ -90,6 +184,18 @@ pub enum Fork {
     Parallel,
 }
 
+/// What a final response of 5xx to a new call means, other than 503 and 504.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ServerError {
+    /// It is the answer.
+    #[default]
+    Pass,
+    /// The next peer is tried.
+    Retry,
+    /// The next peer is tried, and the answer is evidence against this one.
+    Failure,
+}
+
 /// A group of peers that serve the same calls.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Service {
@@ -109,9 +215,22 @@ pub struct Service {
     pub fork: Fork,
     /// Forward without transaction state (RFC 3261 16.11): the upstream does the retries.
     pub stateless: bool,
+    /// What 5xx means.
+    pub server_error: ServerError,
+    /// Whether peers are tried although all are UNHEALTHY (requirement D7).
+    pub fail_open: bool,
+    /// Regions whose enforced verdict is UNHEALTHY, one bit each by [`RegionId`] (requirement D4).
+    pub regions_down: u64,
+    /// Filled by [`Table::index`].
+    pub plan: Plan,
 }
 
 impl Service {
+    /// Whether new calls avoid a region.
+    pub fn is_region_down(&self, region: Option<RegionId>) -> bool {
+        region.is_some_and(|r| self.regions_down.checked_shr(r.0.into()).unwrap_or(0) & 1 == 1)
+    }
+
     /// One with the defaults of requirements E2 and E12, sequential, stateful, its media left alone.
     pub fn new(name: String, egress: ListenerId, peers: Vec<PeerId>) -> Self {
         Self {
@@ -123,6 +242,10 @@ impl Service {
             anchor_media: false,
             fork: Fork::Sequential,
             stateless: false,
+            server_error: ServerError::Pass,
+            fail_open: true,
+            regions_down: 0,
+            plan: Plan::default(),
         }
     }
 }
@@ -189,6 +312,8 @@ pub struct Table {
     pub regions: Vec<String>,
     /// The region this node belongs to.
     pub local_region: Option<RegionId>,
+    /// The operator drains this node: OPTIONS from outside get 503, calls are taken all the same.
+    pub draining: bool,
     /// Filled by [`Table::index`].
     pub index: Index,
 }
@@ -201,8 +326,11 @@ pub struct Index {
 }
 
 impl Table {
-    /// Builds the look-up index; call after the last change of `peers`.
+    /// Builds the look-up index and the plans; call after the last change of peers and services.
     pub fn index(&mut self) {
+        for service in &mut self.services {
+            service.plan = Plan::new(&self.peers, self.local_region, service);
+        }
         let peers = || (0u16..).map(PeerId).zip(&self.peers);
         let mut by_address: Vec<_> = peers().map(|(id, p)| (p.address, id)).collect();
         let mut by_name: Vec<_> = peers().map(|(id, p)| (p.name_hash(), id)).collect();
@@ -249,8 +377,9 @@ impl Table {
         index.binary_search_by(|(h, _)| h.cmp(&hash)).ok().map(|i| index[i].1)
     }
 
-    /// Whether any peer of a service may take calls.
-    pub fn can_serve(&self, service: &Service) -> bool {
-        service.peers.iter().any(|id| self.peer(*id).is_some_and(|p| p.state != PeerState::Unhealthy))
+    /// Whether upstreams should send calls for a service here: the node is not drained, and a peer is
+    /// available in a region that is not given up.
+    pub fn takes_calls(&self, service: &Service) -> bool {
+        !self.draining && service.plan.is_sound()
     }
 }

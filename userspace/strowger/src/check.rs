@@ -2,7 +2,8 @@
 
 use crate::machine;
 use anyhow::Result;
-use control::configure::{self, Checked};
+use control::configure::{self, Checked, route};
+use health::ProbeKind;
 use std::path::Path;
 
 pub(crate) fn check(file: &Path) -> Result<()> {
@@ -21,16 +22,34 @@ pub(crate) fn check(file: &Path) -> Result<()> {
 fn print_summary(config: &Checked) {
     let backend = if config.afxdp { "afxdp" } else { "udp" };
     println!("node {}: backend {backend}, {} worker(s)", config.name, config.workers.len());
-    for service in &config.services {
-        let bound = control::detection_bound(&service.policy);
-        let attempts = service.call_budget.as_millis() / service.attempt_timeout.as_millis().max(1);
+    for (id, service) in (0u16..).zip(&config.services) {
+        let peers = config.peers.iter().filter(|p| p.service.0 == id).count();
+        let names = service.discover.len();
+        let bound = control::detection_bound(&service.policy).as_secs_f64();
+        let silence = service.attempt_timeout.as_secs_f64();
+        println!("service {}: {peers} peer(s) in the file, {names} name(s) to resolve", service.name);
+        let noticed = match service.policy.kind {
+            ProbeKind::Options => format!("a dead peer is noticed within {bound:.1} s"),
+            ProbeKind::Passive => {
+                format!("a dead peer is noticed after {} failed calls", service.policy.passive_fall)
+            }
+        };
         println!(
-            "service {}: {} peer(s); a dead peer is noticed within {:.1} s; until then a call moves on after {:.1} s of silence, at most {attempts} silent attempts in {:.0} s",
-            service.name,
-            service.peers.len(),
-            bound.as_secs_f64(),
-            service.attempt_timeout.as_secs_f64(),
+            "  worst case: {noticed}; until then a call moves on after {silence:.1} s of silence, and all its attempts end within {:.0} s",
             service.call_budget.as_secs_f64(),
         );
     }
+    for composite in config.health.composites.iter().filter(|c| c.enforced) {
+        let Some(region) = composite.region.and_then(|r| config.regions.get(usize::from(r.0))) else {
+            continue;
+        };
+        let services = composite.services.iter().filter_map(|s| config.services.get(usize::from(s.0)));
+        let bound = services.map(|s| control::detection_bound(&s.policy)).max().unwrap_or_default();
+        println!(
+            "composite {}: new calls leave region {region} within {:.1} s after too many of its peers died",
+            composite.name,
+            bound.as_secs_f64()
+        );
+    }
+    print!("{}", route::plans(config));
 }

@@ -1,22 +1,16 @@
 //! `strowger explain`: why recent calls went where they went.
 
-use crate::status::ask;
+use crate::talk::Where;
 use anyhow::{Result, bail};
+use control::admin::client::escape;
 use serde_json::Value;
-use std::path::Path;
 
-pub(crate) fn explain(
-    call_id: Option<&str>,
-    last: usize,
-    file: Option<&Path>,
-    socket: Option<&Path>,
-    json: bool,
-) -> Result<()> {
+pub(crate) fn explain(call_id: Option<&str>, last: usize, node: &Where, json: bool) -> Result<()> {
     let request = match call_id {
-        Some(call_id) => format!("explain {call_id}"),
-        None => format!("calls {last}"),
+        Some(call_id) => format!("/v1/calls?call_id={}", escape(call_id)),
+        None => format!("/v1/calls?last={last}"),
     };
-    let answer = ask(file, socket, &request)?;
+    let answer = node.get(&request)?;
     let calls = answer["calls"].as_array().cloned().unwrap_or_default();
     if json {
         println!("{answer}");

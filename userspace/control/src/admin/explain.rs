@@ -1,12 +1,21 @@
 //! Why calls went where they went, as data: the workers' records with names in place of numbers.
 
-use crate::configure::Checked;
+use crate::{configure::Checked, roster::Roster};
 use proxy::journal::{AttemptRecord, End, Outcome, Record};
 use serde::Serialize;
 use std::time::{Duration, SystemTime};
 
+/// An answer: what all workers remember.
+#[derive(Clone, Debug, Serialize, utoipa::ToSchema)]
+pub struct Calls {
+    /// Calls that each worker remembers.
+    pub remembered: usize,
+    /// Those asked for, oldest first.
+    pub calls: Vec<CallStory>,
+}
+
 /// One call.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, utoipa::ToSchema)]
 pub struct CallStory {
     /// Call-ID, cut off where it is very long.
     pub call_id: String,
@@ -17,7 +26,7 @@ pub struct CallStory {
     /// Who sent it.
     pub from: String,
     /// When, in milliseconds since 1970.
-    pub at_unix_ms: u128,
+    pub at_unix_ms: u64,
     /// Peers that were tried, in order.
     pub attempts: Vec<AttemptStory>,
     /// What the sender got; none while the call is being set up.
@@ -27,7 +36,7 @@ pub struct CallStory {
 }
 
 /// One attempt.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, utoipa::ToSchema)]
 pub struct AttemptStory {
     /// Peer.
     pub peer: String,
@@ -46,14 +55,23 @@ pub struct AttemptStory {
 }
 
 /// Tells the stories of records, which are of one worker.
-pub fn stories(config: &Checked, worker: usize, records: &[Record], now: Duration) -> Vec<CallStory> {
+pub fn stories(
+    (config, roster): (&Checked, &Roster),
+    worker: usize,
+    records: &[Record],
+    now: Duration,
+) -> Vec<CallStory> {
     let unix_now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-    records.iter().map(|record| story(config, worker, record, unix_now.saturating_sub(now))).collect()
+    records
+        .iter()
+        .map(|record| story((config, roster), worker, record, unix_now.saturating_sub(now)))
+        .collect()
 }
 
-fn story(config: &Checked, worker: usize, record: &Record, boot: Duration) -> CallStory {
+fn story((config, roster): (&Checked, &Roster), worker: usize, record: &Record, boot: Duration) -> CallStory {
     let mut previous = None;
-    let attempts = record.attempts.iter().map(|a| attempt(config, record, a, previous.replace(a))).collect();
+    let attempts =
+        record.attempts.iter().map(|a| attempt((config, roster), record, a, previous.replace(a))).collect();
     CallStory {
         call_id: String::from_utf8_lossy(&record.call_id).into_owned(),
         worker,
@@ -62,7 +80,7 @@ fn story(config: &Checked, worker: usize, record: &Record, boot: Duration) -> Ca
             .get(usize::from(record.listener.0))
             .map_or_else(String::new, |l| l.name.clone()),
         from: record.remote.to_string(),
-        at_unix_ms: (boot + record.at).as_millis(),
+        at_unix_ms: (boot + record.at).as_millis() as u64,
         attempts,
         outcome: record.outcome.map(|(outcome, _)| match outcome {
             Outcome::Peer(status) => format!("{status} from the peer"),
@@ -74,12 +92,12 @@ fn story(config: &Checked, worker: usize, record: &Record, boot: Duration) -> Ca
 }
 
 fn attempt(
-    config: &Checked,
+    (config, roster): (&Checked, &Roster),
     record: &Record,
     a: &AttemptRecord,
     previous: Option<&AttemptRecord>,
 ) -> AttemptStory {
-    let peer = |a: &AttemptRecord| config.peers.get(usize::from(a.peer.0));
+    let peer = |a: &AttemptRecord| roster.get(a.peer);
     let name = |a: &AttemptRecord| peer(a).map_or_else(|| a.peer.0.to_string(), |p| p.name.clone());
     // A peer asked at the same moment as the one before it is a branch of a parallel fork.
     let why = match previous {

@@ -1,21 +1,24 @@
-//! The node's state as data: the same for `strowger status`, its `--json`, and the demo.
+//! The node's state as data: the same for the API, the command line, the page and the demo.
 
-use crate::{
-    configure::Checked,
-    observe::{Event, Observer},
-};
+use super::api::Surroundings;
+use crate::{controller::Controller, history::Event, observe::Details};
 use exchange::{
     Exchange,
     counters::{Gauge, latency_histogram},
 };
+use health::ProbeKind;
 use packet::DropReason;
-use proxy::{Counter, PeerTally, Tally};
-use routing::{PeerId, PeerState};
+use proxy::{Counter, Tally};
+use routing::{PeerId, RegionId, Upstream};
 use serde::Serialize;
 use std::{collections::BTreeMap, time::Duration};
+use utoipa::ToSchema;
+
+/// Transitions shown with the status.
+const EVENTS: usize = 256;
 
 /// Everything about a node.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct Status {
     /// Name of the node.
     pub node: String,
@@ -27,10 +30,20 @@ pub struct Status {
     pub uptime_s: f64,
     /// Generation of the published peer table.
     pub generation: u32,
+    /// The operator drains the node.
+    pub draining: bool,
+    /// Whether upstreams should send calls here.
+    pub ready: bool,
     /// Regions.
     pub regions: Vec<RegionStatus>,
+    /// Services.
+    pub services: Vec<ServiceStatus>,
     /// Peers.
     pub peers: Vec<PeerStatus>,
+    /// Sources and composites.
+    pub health: HealthStatus,
+    /// Names that DNS is asked for.
+    pub names: Vec<NameStatus>,
     /// Workers.
     pub workers: Vec<WorkerStatus>,
     /// XDP programs.
@@ -41,12 +54,12 @@ pub struct Status {
     pub drops: BTreeMap<&'static str, u64>,
     /// Time from the XDP program to the hand-over for sending, in microseconds.
     pub latency_us: Latency,
-    /// Latest health transitions, oldest first.
+    /// Latest transitions, oldest first.
     pub events: Vec<Event>,
 }
 
 /// A region.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct RegionStatus {
     /// Name.
     pub name: String,
@@ -56,10 +69,29 @@ pub struct RegionStatus {
     pub peers: usize,
     /// Peers that take calls.
     pub available: usize,
+    /// Services whose new calls avoid it, by the verdict of an enforced composite.
+    pub avoided_by: Vec<String>,
+}
+
+/// A service.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub struct ServiceStatus {
+    /// Name.
+    pub name: String,
+    /// Listeners whose new requests go to it.
+    pub listeners: Vec<String>,
+    /// Peers.
+    pub peers: usize,
+    /// Peers that take calls.
+    pub available: usize,
+    /// Whether upstreams are told to send calls.
+    pub takes_calls: bool,
+    /// Worst-case time to notice a dead peer, by configuration.
+    pub detection_bound_ms: u64,
 }
 
 /// A peer.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct PeerStatus {
     /// Name.
     pub name: String,
@@ -67,13 +99,25 @@ pub struct PeerStatus {
     pub service: String,
     /// Region.
     pub region: Option<String>,
+    /// Zone.
+    pub zone: Option<String>,
     /// Address.
     pub address: String,
+    /// Lower is tried first.
+    pub priority: u16,
+    /// Share among peers of one priority.
+    pub weight: u16,
+    /// Part of the weight in force, in percent: less than 100 during the slow start.
+    pub share: u8,
     /// State.
     pub state: &'static str,
+    /// The operator's word: `enabled`, `drained` or `disabled`.
+    pub admission: &'static str,
+    /// `options`, or `passive`: judged by calls alone.
+    pub probe: &'static str,
     /// Seconds in this state.
     pub since_s: f64,
-    /// Failed probes in a row.
+    /// Failed probes or calls in a row.
     pub failures: u32,
     /// Successful probes in a row.
     pub successes: u32,
@@ -91,8 +135,80 @@ pub struct PeerStatus {
     pub active: u64,
 }
 
+/// Sources and composites.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub struct HealthStatus {
+    /// Sources.
+    pub sources: Vec<SourceStatus>,
+    /// Composites.
+    pub composites: Vec<CompositeStatus>,
+}
+
+/// A source.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub struct SourceStatus {
+    /// Name.
+    pub name: String,
+    /// Service that it watches.
+    pub service: String,
+    /// In this region.
+    pub region: Option<String>,
+    /// State.
+    pub state: &'static str,
+    /// Seconds in this state.
+    pub since_s: f64,
+    /// HEALTHY peers.
+    pub healthy: u32,
+    /// UNHEALTHY peers.
+    pub unhealthy: u32,
+    /// UNKNOWN peers.
+    pub unknown: u32,
+    /// Least share of HEALTHY peers, in percent.
+    pub min_percent: u8,
+    /// Least number of HEALTHY peers.
+    pub min_healthy: u32,
+}
+
+/// A composite.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub struct CompositeStatus {
+    /// Name.
+    pub name: String,
+    /// `enforce` or `shadow`.
+    pub mode: &'static str,
+    /// Region that new calls leave.
+    pub region: Option<String>,
+    /// State.
+    pub state: &'static str,
+    /// Seconds in this state.
+    pub since_s: f64,
+    /// Whether new calls avoid the region; in shadow mode, whether they would.
+    pub avoided: bool,
+    /// Seconds until they come back, where the hold-down runs.
+    pub back_in_s: Option<f64>,
+}
+
+/// A name that DNS is asked for.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub struct NameStatus {
+    /// The name.
+    pub name: String,
+    /// Servers in force.
+    pub servers: usize,
+    /// What the latest answer was.
+    pub latest: &'static str,
+    /// Seconds that the servers have been in force beyond what DNS vouches for.
+    pub stale_s: Option<f64>,
+    /// Seconds to the next look-up.
+    pub next_s: f64,
+    /// Look-ups made.
+    pub queries: u64,
+    /// Those that failed.
+    pub failures: u64,
+}
+
 /// A worker.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct WorkerStatus {
     /// Index.
     pub worker: usize,
@@ -109,7 +225,7 @@ pub struct WorkerStatus {
 }
 
 /// The XDP program of an interface.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct XdpStatus {
     /// Name of the interface in the configuration.
     pub interface: String,
@@ -122,7 +238,7 @@ pub struct XdpStatus {
 }
 
 /// Percentiles, in microseconds.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct Latency {
     /// Packets measured.
     pub count: u64,
@@ -137,31 +253,23 @@ pub struct Latency {
 }
 
 /// Puts the status together.
-pub fn collect(
-    config: &Checked,
-    observer: &Observer,
-    exchange: &Exchange,
-    xdp: Vec<XdpStatus>,
-    now: Duration,
-    started: Duration,
-) -> Status {
-    let mut sum = Tally::default();
-    let mut latency = latency_histogram();
-    for board in &exchange.boards {
-        board.add_to(&mut sum);
-        board.add_latency_to(&mut latency);
-    }
-    let us = |q: f64| latency.value_at_quantile(q) as f64 / 1000.0;
-    let peers: Vec<_> =
-        (0u16..).zip(&config.peers).map(|(i, p)| peer(config, observer, PeerId(i), p, &sum, now)).collect();
+pub fn collect(controller: &Controller, around: Surroundings<'_>) -> Status {
+    let Surroundings { now, started, exchange, xdp } = around;
+    let config = &controller.config;
+    let (sum, latency) = sums(exchange);
     Status {
         node: config.name.clone(),
         version: env!("CARGO_PKG_VERSION"),
         backend: if config.afxdp { "afxdp" } else { "udp" },
         uptime_s: now.saturating_sub(started).as_secs_f64(),
-        generation: exchange.table.load().generation,
-        regions: regions(config, observer),
-        peers,
+        generation: controller.generation(),
+        draining: controller.draining,
+        ready: not_ready(controller, exchange).is_empty(),
+        regions: regions(controller),
+        services: services(controller, exchange),
+        peers: peers(controller, exchange, now),
+        health: health(controller, now),
+        names: names(controller, now),
         workers: workers(config, exchange),
         xdp,
         counters: Counter::ALL.iter().map(|c| (c.label(), sum.counters[*c as usize])).collect(),
@@ -170,63 +278,185 @@ pub fn collect(
             .map(|r| (r.label(), sum.drops[*r as usize]))
             .filter(|(_, n)| *n > 0)
             .collect(),
-        latency_us: Latency {
-            count: latency.len(),
-            p50: us(0.5),
-            p99: us(0.99),
-            p999: us(0.999),
-            max: latency.max() as f64 / 1000.0,
-        },
-        events: observer.events.iter().cloned().collect(),
+        latency_us: latency,
+        events: controller.history.latest(EVENTS).cloned().collect(),
     }
 }
 
-fn regions(config: &Checked, observer: &Observer) -> Vec<RegionStatus> {
-    let members = |i: usize| {
-        (0u16..)
-            .zip(&config.peers)
-            .filter(move |(_, p)| p.region.is_some_and(|r| usize::from(r.0) == i))
-            .map(|(id, _)| PeerId(id))
+/// What all workers counted and measured together.
+pub(super) fn sums(exchange: &Exchange) -> (Tally, Latency) {
+    let mut sum = Tally::default();
+    let mut latency = latency_histogram();
+    for board in &exchange.boards {
+        board.add_to(&mut sum);
+        board.add_latency_to(&mut latency);
+    }
+    let us = |q: f64| latency.value_at_quantile(q) as f64 / 1000.0;
+    let latency = Latency {
+        count: latency.len(),
+        p50: us(0.5),
+        p99: us(0.99),
+        p999: us(0.999),
+        max: latency.max() as f64 / 1000.0,
     };
+    (sum, latency)
+}
+
+/// Why upstreams should not send calls here; empty: they should.
+pub fn not_ready(controller: &Controller, exchange: &Exchange) -> Vec<String> {
+    let mut reasons = Vec::new();
+    if controller.draining {
+        reasons.push("the node is drained".to_owned());
+    }
+    let table = exchange.table.load();
+    for listener in &table.listeners {
+        let Upstream::Service(id) = listener.upstream else { continue };
+        if let Some(service) = table.service(id).filter(|s| !controller.draining && !table.takes_calls(s)) {
+            reasons.push(format!(
+                "listener {}: no peer of service {} is available in a region in use",
+                listener.name, service.name
+            ));
+        }
+    }
+    reasons
+}
+
+fn region_name(controller: &Controller, region: Option<RegionId>) -> Option<String> {
+    region.and_then(|r| controller.config.regions.get(usize::from(r.0)).cloned())
+}
+
+fn is_available(details: &Details) -> bool {
+    details.state != health::State::Unhealthy && details.admission == routing::Admission::Open
+}
+
+/// All regions.
+pub fn regions(controller: &Controller) -> Vec<RegionStatus> {
+    let config = &controller.config;
+    let members = |i: usize| {
+        let present = controller.roster.present();
+        present.filter(move |(_, p)| p.region.is_some_and(|r| usize::from(r.0) == i)).map(|(id, _)| id)
+    };
+    let available = |id: &PeerId| controller.observer.details(*id).is_some_and(|d| is_available(&d));
     let region = |(i, name): (usize, &String)| RegionStatus {
         name: name.clone(),
         local: config.local_region.is_some_and(|r| usize::from(r.0) == i),
         peers: members(i).count(),
-        available: members(i).filter(|id| observer.state(*id) != PeerState::Unhealthy).count(),
+        available: members(i).filter(available).count(),
+        avoided_by: (0u16..)
+            .zip(&config.services)
+            .filter(|(id, s)| {
+                !s.removed
+                    && controller.judge.regions_down(routing::ServiceId(*id), config) >> i.min(63) & 1 == 1
+            })
+            .map(|(_, s)| s.name.clone())
+            .collect(),
     };
     config.regions.iter().enumerate().map(region).collect()
 }
 
-fn peer(
-    config: &Checked,
-    observer: &Observer,
-    id: PeerId,
-    p: &crate::configure::PeerConfig,
-    sum: &Tally,
-    now: Duration,
-) -> PeerStatus {
-    let service = &config.services[usize::from(p.service.0)];
-    let (since, (failures, successes), rtt) = observer.details(id);
-    let tally = sum.peers.get(usize::from(id.0)).copied().unwrap_or(PeerTally::default());
-    PeerStatus {
-        name: p.name.clone(),
-        service: service.name.clone(),
-        region: p.region.and_then(|r| config.regions.get(usize::from(r.0)).cloned()),
-        address: p.address.to_string(),
-        state: observer.state(id).label(),
-        since_s: now.saturating_sub(since).as_secs_f64(),
-        failures,
-        successes,
-        probe_rtt_us: rtt.map(|r| r.as_micros() as u64),
-        detection_bound_ms: health::bound::detection(&service.policy).as_millis() as u64,
-        attempts: tally.attempts,
-        answered: tally.answered,
-        failed: tally.failed,
-        active: tally.active,
-    }
+fn services(controller: &Controller, exchange: &Exchange) -> Vec<ServiceStatus> {
+    let table = exchange.table.load();
+    let config = &controller.config;
+    let available = |id: &&PeerId| controller.observer.details(**id).is_some_and(|d| is_available(&d));
+    let service =
+        |(id, (s, t)): (u16, (&crate::configure::ServiceConfig, &routing::Service))| ServiceStatus {
+            name: s.name.clone(),
+            listeners: config
+                .listeners
+                .iter()
+                .filter(|l| l.service == Some(routing::ServiceId(id)))
+                .map(|l| l.name.clone())
+                .collect(),
+            peers: t.peers.len(),
+            available: t.peers.iter().filter(available).count(),
+            takes_calls: table.takes_calls(t),
+            detection_bound_ms: health::bound::detection(&s.policy).as_millis() as u64,
+        };
+    let both = config.services.iter().zip(&table.services);
+    (0u16..).zip(both).filter(|(_, (s, _))| !s.removed).map(service).collect()
 }
 
-fn workers(config: &Checked, exchange: &Exchange) -> Vec<WorkerStatus> {
+/// All peers.
+pub fn peers(controller: &Controller, exchange: &Exchange, now: Duration) -> Vec<PeerStatus> {
+    let (sum, _) = sums(exchange);
+    let peer = |(id, p): (PeerId, &crate::roster::Member)| {
+        let service = &controller.config.services[usize::from(p.service.0)];
+        let details = controller.observer.details(id)?;
+        let tally = sum.peers.get(usize::from(id.0)).copied().unwrap_or_default();
+        Some(PeerStatus {
+            name: p.name.clone(),
+            service: service.name.clone(),
+            region: region_name(controller, p.region),
+            zone: p.zone.clone(),
+            address: p.address.to_string(),
+            priority: p.priority,
+            weight: p.weight,
+            share: details.share,
+            state: details.state.label(),
+            admission: details.admission.label(),
+            probe: match service.policy.kind {
+                ProbeKind::Options => "options",
+                ProbeKind::Passive => "passive",
+            },
+            since_s: now.saturating_sub(details.since).as_secs_f64(),
+            failures: details.failures,
+            successes: details.successes,
+            probe_rtt_us: details.rtt.map(|r| r.as_micros() as u64),
+            detection_bound_ms: health::bound::detection(&service.policy).as_millis() as u64,
+            attempts: tally.attempts,
+            answered: tally.answered,
+            failed: tally.failed,
+            active: tally.active,
+        })
+    };
+    controller.roster.present().filter_map(peer).collect()
+}
+
+/// Sources and composites.
+pub fn health(controller: &Controller, now: Duration) -> HealthStatus {
+    let config = &controller.config;
+    let age = |since: Duration| now.saturating_sub(since).as_secs_f64();
+    let sources =
+        config.health.sources.iter().zip(controller.judge.sources()).map(|(s, judged)| SourceStatus {
+            name: s.name.clone(),
+            service: config.services[usize::from(s.service.0)].name.clone(),
+            region: region_name(controller, s.region),
+            state: judged.state.label(),
+            since_s: age(judged.since),
+            healthy: judged.members.healthy,
+            unhealthy: judged.members.unhealthy,
+            unknown: judged.members.unknown,
+            min_percent: s.threshold.min_percent,
+            min_healthy: s.threshold.min_healthy,
+        });
+    let composites = config.health.composites.iter().zip(controller.judge.composites());
+    let composites = composites.map(|(c, (judged, verdict))| CompositeStatus {
+        name: c.name.clone(),
+        mode: if c.enforced { "enforce" } else { "shadow" },
+        region: region_name(controller, c.region),
+        state: judged.state.label(),
+        since_s: age(judged.since),
+        avoided: verdict.is_down(),
+        back_in_s: verdict.deadline().map(|at| at.saturating_sub(now).as_secs_f64()),
+    });
+    HealthStatus { sources: sources.collect(), composites: composites.collect() }
+}
+
+/// Names that DNS is asked for.
+pub fn names(controller: &Controller, now: Duration) -> Vec<NameStatus> {
+    let name = |s: crate::discover::Status| NameStatus {
+        name: s.question.shown(),
+        servers: s.targets,
+        latest: s.latest,
+        stale_s: s.stale_for.map(|d| d.as_secs_f64()),
+        next_s: s.next_in.as_secs_f64(),
+        queries: s.queries,
+        failures: s.failures,
+    };
+    controller.names.status(now).into_iter().map(name).collect()
+}
+
+fn workers(config: &crate::configure::Checked, exchange: &Exchange) -> Vec<WorkerStatus> {
     let worker = |(i, board): (usize, &exchange::counters::WorkerBoard)| {
         let mut own = Tally::default();
         board.add_to(&mut own);

@@ -1,9 +1,9 @@
 //! The configuration as the rest of the program uses it.
 
-use super::schema::XdpMode;
+use super::schema::{Lookup, XdpMode};
 use exchange::sources::Prefix;
-use health::Policy;
-use routing::{Fork, ListenerId, PeerId, RegionId, ServiceId};
+use health::{Composites, Failback, Policy, Threshold};
+use routing::{Fork, ListenerId, RegionId, ServerError, ServiceId};
 use std::{
     net::{IpAddr, SocketAddr},
     ops::RangeInclusive,
@@ -26,6 +26,12 @@ pub struct Checked {
     pub status_socket: PathBuf,
     /// File with the key of the Record-Route cookies.
     pub key_file: PathBuf,
+    /// File that the last known good state is kept in.
+    pub state_file: PathBuf,
+    /// Loopback address of the HTTP port.
+    pub http: Option<SocketAddr>,
+    /// How names are resolved.
+    pub dns: DnsConfig,
     /// Names of the regions.
     pub regions: Vec<String>,
     /// Region of the node.
@@ -36,8 +42,10 @@ pub struct Checked {
     pub listeners: Vec<ListenerConfig>,
     /// Services.
     pub services: Vec<ServiceConfig>,
-    /// Peers of all services, by [`PeerId`].
+    /// Peers of all services that stand in the file.
     pub peers: Vec<PeerConfig>,
+    /// Sources and composites.
+    pub health: HealthConfig,
     /// Allowed source prefixes besides the peers' own addresses.
     pub allow: Vec<(Prefix, Option<RegionId>)>,
     /// Media ports.
@@ -52,8 +60,83 @@ pub struct Checked {
     pub warnings: Vec<String>,
 }
 
+/// How names are resolved.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DnsConfig {
+    /// Servers to ask; the system's if there are none.
+    pub servers: Vec<SocketAddr>,
+    /// How long a server may take.
+    pub timeout: Duration,
+    /// Least time that an answer is used.
+    pub ttl_floor: Duration,
+    /// Longest time that it is.
+    pub ttl_ceiling: Duration,
+    /// How long a name must be gone before its peers go.
+    pub negative_grace: Duration,
+}
+
+/// Sources and composites.
+#[derive(Clone, Debug, Default)]
+pub struct HealthConfig {
+    /// Sources.
+    pub sources: Vec<SourceConfig>,
+    /// Composites.
+    pub composites: Vec<CompositeConfig>,
+    /// What includes what; composites by index.
+    pub tree: Composites,
+    /// Program to run on transitions, with its arguments; empty: none.
+    pub command: Vec<String>,
+    /// How long it may run.
+    pub command_timeout: Duration,
+}
+
+/// One source: a service in a region.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SourceConfig {
+    /// Name.
+    pub name: String,
+    /// Service.
+    pub service: ServiceId,
+    /// Region; none: all of them.
+    pub region: Option<RegionId>,
+    /// What it needs.
+    pub threshold: Threshold,
+}
+
+/// One composite.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CompositeConfig {
+    /// Name.
+    pub name: String,
+    /// Region that new calls leave.
+    pub region: Option<RegionId>,
+    /// Services whose calls do.
+    pub services: Vec<ServiceId>,
+    /// Whether it has consequences.
+    pub enforced: bool,
+    /// How calls come back.
+    pub failback: Failback,
+}
+
+/// Peers of a service that DNS knows.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct DiscoverConfig {
+    /// Domain name, in lower case, without the dot at the end.
+    pub name: String,
+    /// What is asked.
+    pub lookup: Lookup,
+    /// Labels before the name in an SRV lookup.
+    pub label: String,
+    /// Port of addresses without SRV.
+    pub port: u16,
+    /// Region of the peers.
+    pub region: Option<RegionId>,
+    /// Added to their priorities.
+    pub priority: u16,
+}
+
 /// An interface.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InterfaceConfig {
     /// Name in the file.
     pub name: String,
@@ -68,7 +151,7 @@ pub struct InterfaceConfig {
 }
 
 /// A listener.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ListenerConfig {
     /// Name.
     pub name: String,
@@ -81,7 +164,7 @@ pub struct ListenerConfig {
 }
 
 /// A service.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServiceConfig {
     /// Name.
     pub name: String,
@@ -93,18 +176,26 @@ pub struct ServiceConfig {
     pub fork: Fork,
     /// Forward without transactions.
     pub stateless: bool,
+    /// What 5xx means.
+    pub server_error: ServerError,
+    /// Whether peers are tried although all are UNHEALTHY.
+    pub fail_open: bool,
     /// Silence of an attempt.
     pub attempt_timeout: Duration,
     /// Time for all attempts.
     pub call_budget: Duration,
     /// How its peers are judged.
     pub policy: Policy,
-    /// Its peers.
-    pub peers: Vec<PeerId>,
+    /// Whether its listener is of IPv4: peers of the other family cannot be reached by it.
+    pub ipv4: bool,
+    /// Where its further peers are found.
+    pub discover: Vec<DiscoverConfig>,
+    /// It stands in the file no more; its number is not given to another one, since calls refer to it.
+    pub removed: bool,
 }
 
 /// A peer.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PeerConfig {
     /// Name.
     pub name: String,
@@ -123,7 +214,7 @@ pub struct PeerConfig {
 }
 
 /// A worker.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct WorkerConfig {
     /// Core and the line that names it.
     pub core: Option<(usize, usize)>,

@@ -2,10 +2,15 @@
 
 mod check;
 mod checked;
+mod reload;
+pub mod route;
 pub mod schema;
 
 pub use check::check;
-pub use checked::{Checked, InterfaceConfig, ListenerConfig, PeerConfig, ServiceConfig, WorkerConfig};
+pub use checked::{
+    Checked, CompositeConfig, DiscoverConfig, DnsConfig, HealthConfig, InterfaceConfig, ListenerConfig,
+    PeerConfig, ServiceConfig, SourceConfig, WorkerConfig,
+};
 
 use std::{fmt, path::Path};
 
@@ -49,12 +54,19 @@ impl std::error::Error for ConfigError {}
 /// # Errors
 /// The file cannot be read, is no TOML, has an unknown key or a bad value, or contradicts itself.
 pub fn load(path: &Path) -> Result<Checked, ConfigError> {
-    let file = path.display().to_string();
-    let text = std::fs::read_to_string(path).map_err(|e| ConfigError {
-        file: file.clone(),
+    let text = read(path)?;
+    parse(&path.display().to_string(), &text)
+}
+
+/// Reads a file's text.
+///
+/// # Errors
+/// The file cannot be read.
+pub fn read(path: &Path) -> Result<String, ConfigError> {
+    std::fs::read_to_string(path).map_err(|e| ConfigError {
+        file: path.display().to_string(),
         faults: vec![Fault { line: 0, message: format!("cannot read the configuration: {e}") }],
-    })?;
-    parse(&file, &text)
+    })
 }
 
 /// Checks a file's text.

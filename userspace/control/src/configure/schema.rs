@@ -17,6 +17,13 @@ pub struct File {
     pub pinning: Option<Pinning>,
     /// `[media]`
     pub media: Option<Media>,
+    /// `[admin]`
+    pub admin: Option<Admin>,
+    /// `[dns]`
+    pub dns: Option<Dns>,
+    /// `[health]`
+    #[serde(default)]
+    pub health: Health,
     /// `[[region]]`
     #[serde(default)]
     pub region: Vec<Region>,
@@ -45,6 +52,145 @@ pub struct Node {
     pub status_socket: Option<String>,
     /// File with the key of the Record-Route cookies.
     pub key_file: Option<String>,
+    /// File that the last known good state is kept in.
+    pub state_file: Option<String>,
+    /// Calls per second of the whole deployment.
+    pub load_cps: Option<u32>,
+}
+
+/// `[admin]`
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Admin {
+    /// Loopback address of the HTTP port: status page, metrics, readiness, the API without its verbs.
+    pub http: Option<Spanned<SocketAddr>>,
+}
+
+/// `[dns]`
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Dns {
+    /// Servers to ask; the system's without them.
+    #[serde(default)]
+    pub servers: Vec<Spanned<String>>,
+    /// How long a server may take.
+    pub timeout_ms: Option<Spanned<u64>>,
+    /// Answers are used at least this long.
+    pub ttl_floor_s: Option<Spanned<u64>>,
+    /// And at most this long.
+    pub ttl_ceiling_s: Option<Spanned<u64>>,
+    /// How long a name must be gone before its peers go.
+    pub negative_grace_s: Option<Spanned<u64>>,
+}
+
+/// `[health]`
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Health {
+    /// Program to run on every transition, with its arguments.
+    pub command: Option<Spanned<Vec<String>>>,
+    /// How long it may run.
+    pub command_timeout_ms: Option<Spanned<u64>>,
+    /// `[[health.policy]]`
+    #[serde(default)]
+    pub policy: Vec<HealthPolicy>,
+    /// `[[health.source]]`
+    #[serde(default)]
+    pub source: Vec<Source>,
+    /// `[[health.composite]]`
+    #[serde(default)]
+    pub composite: Vec<Composite>,
+}
+
+impl Health {
+    /// Sources that watch a region.
+    pub fn sources_in<'a>(&'a self, region: &'a str) -> impl Iterator<Item = &'a Source> {
+        self.source.iter().filter(move |s| s.region.as_ref().is_some_and(|r| r.get_ref() == region))
+    }
+
+    /// The least share of peers that a source needs.
+    pub fn percent_of(&self, source: &Source) -> u8 {
+        let named =
+            |p: &&HealthPolicy| source.policy.as_ref().is_some_and(|n| n.get_ref() == p.name.get_ref());
+        let policy = self.policy.iter().find(named);
+        let default = health::Threshold::default().min_percent;
+        policy.and_then(|p| p.min_percent.as_ref()).map_or(default, |p| *p.get_ref())
+    }
+}
+
+/// `[[health.policy]]`
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct HealthPolicy {
+    /// Name.
+    pub name: Spanned<String>,
+    /// Least share of HEALTHY peers.
+    pub min_percent: Option<Spanned<u8>>,
+    /// Least number of HEALTHY peers.
+    pub min_healthy: Option<Spanned<u32>>,
+}
+
+/// `[[health.source]]`
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Source {
+    /// Name.
+    pub name: Spanned<String>,
+    /// Service that it watches.
+    pub service: Spanned<String>,
+    /// In this region; without it in all.
+    pub region: Option<Spanned<String>>,
+    /// By this policy.
+    pub policy: Option<Spanned<String>>,
+}
+
+/// `[[health.composite]]`
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Composite {
+    /// Name.
+    pub name: Spanned<String>,
+    /// Sources that must be HEALTHY.
+    #[serde(default)]
+    pub sources: Vec<Spanned<String>>,
+    /// Composites that must be HEALTHY.
+    #[serde(default)]
+    pub composites: Vec<Spanned<String>>,
+    /// Whether it has consequences.
+    pub mode: CompositeMode,
+    /// Region that new calls leave when it is UNHEALTHY.
+    pub region: Option<Spanned<String>>,
+    /// Services whose calls do; without them those of all.
+    #[serde(default)]
+    pub services: Vec<Spanned<String>>,
+    /// How calls come back.
+    #[serde(default)]
+    pub failback: FailbackMode,
+    /// How long it must be HEALTHY before they do.
+    pub hold_down_s: Option<Spanned<u64>>,
+}
+
+/// Whether a composite has consequences.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "kebab-case")]
+pub enum CompositeMode {
+    /// No: it is computed, logged and counted.
+    Shadow,
+    /// Yes.
+    Enforce,
+}
+
+/// How calls come back to a region.
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "kebab-case")]
+pub enum FailbackMode {
+    /// After the region has been HEALTHY for a time.
+    #[default]
+    HoldDown,
+    /// At once.
+    Immediate,
+    /// By the operator's word.
+    Sticky,
 }
 
 /// `[dataplane]`
@@ -128,6 +274,8 @@ pub struct Media {
 pub struct Region {
     /// Name.
     pub name: Spanned<String>,
+    /// Calls per second that it can carry.
+    pub capacity_cps: Option<u32>,
 }
 
 /// `[[interface]]`
@@ -179,10 +327,66 @@ pub struct Service {
     pub attempt_timeout_ms: Option<Spanned<u64>>,
     /// Time for all attempts of a call.
     pub call_budget_ms: Option<Spanned<u64>>,
+    /// What a 5xx other than 503 and 504 to a new call means.
+    pub on_5xx: Option<Spanned<ServerErrorMode>>,
+    /// Whether peers are tried although all are UNHEALTHY.
+    #[serde(default = "yes")]
+    pub fail_open: bool,
     /// Health probes.
     pub probe: Option<Probe>,
     /// `[[service.peer]]`
+    #[serde(default)]
     pub peer: Vec<Peer>,
+    /// `[[service.discover]]`
+    #[serde(default)]
+    pub discover: Vec<Discover>,
+}
+
+/// What a 5xx means.
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "kebab-case")]
+pub enum ServerErrorMode {
+    /// It is the answer.
+    #[default]
+    Pass,
+    /// The next peer is tried.
+    Retry,
+    /// The same, and it counts as a failed call.
+    Failure,
+}
+
+/// `[[service.discover]]`
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Discover {
+    /// Domain name.
+    pub name: Spanned<String>,
+    /// What is asked.
+    #[serde(default)]
+    pub lookup: Lookup,
+    /// Labels before the name in an SRV lookup.
+    pub label: Option<String>,
+    /// Port of addresses without SRV.
+    #[serde(default = "sip_port")]
+    pub port: u16,
+    /// Region of the peers.
+    pub region: Option<Spanned<String>>,
+    /// Added to their priorities.
+    #[serde(default)]
+    pub priority: u16,
+}
+
+/// How a name leads to peers.
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq, Hash)]
+#[serde(rename_all = "kebab-case")]
+pub enum Lookup {
+    /// SRV records, then the addresses of their targets.
+    #[default]
+    Srv,
+    /// NAPTR records, which name the SRV records; SRV where there are none.
+    Naptr,
+    /// The name's own addresses.
+    Address,
 }
 
 /// Media anchoring.
@@ -222,8 +426,13 @@ pub enum StateMode {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Probe {
+    /// What shows that a peer lives.
+    #[serde(default)]
+    pub kind: ProbeMode,
     /// Time between probes.
     pub interval_ms: Option<Spanned<u64>>,
+    /// Time between probes of a peer that has been UNHEALTHY for long.
+    pub max_interval_ms: Option<Spanned<u64>>,
     /// Random part of it, in percent.
     pub jitter_percent: Option<Spanned<u8>>,
     /// How long a probe may take.
@@ -234,6 +443,25 @@ pub struct Probe {
     pub rise: Option<Spanned<u32>>,
     /// Failed calls in a row that make it UNHEALTHY; 0: none do.
     pub passive_fall: Option<Spanned<u32>>,
+    /// Answers to OPTIONS that are no success.
+    pub failing: Option<Vec<Spanned<u16>>>,
+    /// How long a recovering peer must stay fit before it is HEALTHY.
+    pub hold_down_ms: Option<Spanned<u64>>,
+    /// Time in which it gets its full share of calls again.
+    pub slow_start_ms: Option<Spanned<u64>>,
+    /// Time between trial calls of an UNHEALTHY peer that is not probed.
+    pub trial_interval_ms: Option<Spanned<u64>>,
+}
+
+/// What shows that a peer lives.
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "kebab-case")]
+pub enum ProbeMode {
+    /// Answers to OPTIONS, and calls.
+    #[default]
+    Options,
+    /// Calls alone.
+    Passive,
 }
 
 /// `[[service.peer]]`
@@ -258,6 +486,14 @@ pub struct Peer {
 
 fn one() -> u16 {
     1
+}
+
+fn yes() -> bool {
+    true
+}
+
+fn sip_port() -> u16 {
+    5060
 }
 
 /// `[[allow]]`

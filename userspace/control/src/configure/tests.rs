@@ -1,6 +1,6 @@
 use super::*;
 
-const GOOD: &str = r#"[node]
+pub(super) const GOOD: &str = r#"[node]
 name = "edge1"
 region = "A"
 

@@ -101,7 +101,7 @@ impl Books {
         let engine = desk.engine();
         let figures = backend.io().figures();
         merge(&mut engine.tally, &mut figures.tally);
-        board.publish(&engine.tally);
+        board.publish(&mut engine.tally);
         board.set(Gauge::Transactions, engine.transactions() as u64);
         board.set(Gauge::Sessions, engine.sessions() as u64);
         board.set(Gauge::Turns, self.turns);

@@ -140,7 +140,7 @@ fn silence_moves_the_call_and_late_answers_are_treated_as_they_deserve() {
     assert_sent(&w.pass(MS(1990)), &[("INVITE", "p0"), ("INVITE", "p0")]);
     let second = w.pass(MS(20));
     assert_sent(&second, &[("INVITE", "p1")]);
-    assert_eq!(w.out.reports.pop(), Some(Report::CallFailed(PeerId(0))));
+    assert_eq!(w.evidence(0), (0, 1));
     // A late provisional is not for the caller, and earns a CANCEL.
     let sent = w.peer_sends(0, &respond(&first, 180));
     assert_sent(&sent, &[("CANCEL", "p0")]);
@@ -317,7 +317,7 @@ fn an_icmp_error_moves_a_call_at_once_if_it_is_about_this_call() {
     assert_sent(&report(branch, crate::world::peer(1)), &[]);
     let second = report(branch, crate::world::peer(0));
     assert_sent(&second, &[("INVITE", "p1")]);
-    assert_eq!(w.out.reports.pop(), Some(Report::CallFailed(PeerId(0))));
+    assert_eq!(w.evidence(0), (0, 1));
     // A peer that was heard is not given up for it.
     w.peer_sends(1, &respond(&second[0], 180));
     let branch = Branch::find(second[0].text.as_bytes()).expect("our branch");
@@ -363,6 +363,7 @@ fn in_dialog_requests_stay_with_their_peer_in_both_directions() {
     let mut w = World::new();
     let ok = answered(&mut w, "c");
     w.table.peers[0].priority = 9;
+    w.table.index();
     assert_sent(&w.caller_sends(&in_dialog("INFO", "c", 2, &callers_routes(&ok))), &[("INFO", "p0")]);
     let bye = format!(
         "BYE sip:alice@192.0.2.10:5070 SIP/2.0\r\nVia: SIP/2.0/UDP 198.51.100.11:5060;branch=z9hG4bKx\r\nMax-Forwards: 70\r\n\

@@ -65,6 +65,7 @@ impl Model {
         if parallel {
             world.table.services[0].fork = Fork::Parallel;
             world.table.peers.iter_mut().for_each(|p| p.priority = 0);
+            world.table.index();
         }
         let mut random = Random(seed);
         let mut network = Network::new(Random(random.next()));

@@ -19,6 +19,7 @@ fn parallel() -> World {
     let mut w = World::new();
     w.table.services[0].fork = Fork::Parallel;
     w.table.peers.iter_mut().for_each(|p| p.priority = 0);
+    w.table.index();
     w
 }
 
@@ -282,6 +283,7 @@ fn strict_routers_are_understood_on_either_side() {
 fn a_stateless_route_sends_all_of_a_transaction_one_way_and_keeps_nothing() {
     let mut w = stateless();
     w.table.peers.iter_mut().for_each(|p| p.priority = 0);
+    w.table.index();
     let invite = request("INVITE", "c");
     let first = w.caller_sends(&invite);
     assert_eq!(first.len(), 1, "no 100: {:?}", brief(&first));

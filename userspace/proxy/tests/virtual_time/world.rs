@@ -11,7 +11,7 @@ use std::{
 pub(crate) const CALLER: &str = "192.0.2.10:5070";
 /// An address outside the allow-list.
 pub(crate) const NOT_ALLOWED: &str = "203.0.113.66";
-const ACCESS: &str = "192.0.2.1:5060";
+pub(crate) const ACCESS: &str = "192.0.2.1:5060";
 const CORE: &str = "198.18.0.1:5060";
 
 /// A message that left.
@@ -109,12 +109,23 @@ impl World {
         std::mem::take(&mut self.out.sent)
     }
 
-    /// A peer's state changes and the new table is published.
-    pub(crate) fn set_state(&mut self, n: usize, state: PeerState) -> Vec<Sent> {
-        self.table.peers[n].state = state;
+    /// A new table is published.
+    pub(crate) fn change(&mut self, change: impl FnOnce(&mut Table)) -> Vec<Sent> {
+        change(&mut self.table);
         self.table.generation += 1;
+        self.table.index();
         self.engine.on_table(self.now, &self.table, &mut self.out);
         std::mem::take(&mut self.out.sent)
+    }
+
+    /// What was learned of a peer's calls: answered and lost ones.
+    pub(crate) fn evidence(&self, n: usize) -> (u64, u64) {
+        self.engine.tally.peers.get(n).map_or((0, 0), |p| (p.alive, p.lost))
+    }
+
+    /// A peer's state changes and the new table is published.
+    pub(crate) fn set_state(&mut self, n: usize, state: PeerState) -> Vec<Sent> {
+        self.change(|table| table.peers[n].state = state)
     }
 }
 
@@ -124,13 +135,10 @@ fn table() -> Table {
         Listener::new(name.to_owned(), address, address.ip(), upstream)
     };
     let member = |n: usize| Peer {
-        name: format!("p{n}"),
-        address: peer(n),
         region: Some(RegionId((n / 2) as u8)),
-        zone: None,
         priority: (n % 2) as u16,
-        weight: 1,
         state: PeerState::Healthy,
+        ..Peer::new(format!("p{n}"), peer(n))
     };
     let mut table = Table {
         generation: 1,
@@ -145,7 +153,7 @@ fn table() -> Table {
         peers: (0..4).map(member).collect(),
         regions: vec!["A".to_owned(), "B".to_owned()],
         local_region: Some(RegionId(0)),
-        index: Default::default(),
+        ..Table::default()
     };
     table.index();
     table
