@@ -11,7 +11,6 @@ use lab::{
 };
 use std::{
     net::SocketAddr,
-    process::Command,
     time::{Duration, Instant},
 };
 
@@ -277,18 +276,7 @@ fn explain_tells_why_a_call_went_where_it_went() -> Result<()> {
         lab.start_caller(sipp::CALL, 5070, &["-m", "1", "-d", "100", "-cid_str", "story-%u@carrier"])?;
     let calls = caller.wait(Duration::from_secs(20))?;
     ensure!(calls.successful == 1, "{calls:?} {}", caller.errors());
-    let strowger = |args: &[&str]| -> Result<(bool, String)> {
-        let socket = lab.scratch.path().join("node/status.sock");
-        let output = Command::new(lab::node::binary()?)
-            .arg("explain")
-            .args(args)
-            .arg("--socket")
-            .arg(socket)
-            .output()?;
-        let text =
-            String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
-        Ok((output.status.success(), text))
-    };
+    let strowger = |args: &[&str]| lab.running().cli(&[&["explain"], args].concat());
     let (found, story) = strowger(&["story-1@carrier"])?;
     for part in [
         "call story-1@carrier",

@@ -96,13 +96,22 @@ impl StrowgerNode {
     /// # Errors
     /// It does not answer.
     pub fn status(&self) -> Result<Value> {
+        Ok(serde_json::from_str(&self.http("GET", "/v1/status")?.1)?)
+    }
+
+    /// A request to its API; status and body of the answer.
+    ///
+    /// # Errors
+    /// It does not answer.
+    pub fn http(&self, method: &str, path: &str) -> Result<(u16, String)> {
         let mut stream = UnixStream::connect(&self.socket)?;
-        stream.set_read_timeout(Some(Duration::from_secs(2)))?;
-        stream.write_all(b"GET /v1/status HTTP/1.0\r\nHost: localhost\r\n\r\n")?;
+        stream.set_read_timeout(Some(Duration::from_secs(5)))?;
+        stream.write_all(format!("{method} {path} HTTP/1.0\r\nHost: localhost\r\n\r\n").as_bytes())?;
         let mut answer = String::new();
         stream.read_to_string(&mut answer)?;
-        let (_, body) = answer.split_once("\r\n\r\n").context("no HTTP answer")?;
-        Ok(serde_json::from_str(body)?)
+        let (head, body) = answer.split_once("\r\n\r\n").context("no HTTP answer")?;
+        let status = head.split(' ').nth(1).and_then(|s| s.parse().ok()).context("no HTTP status")?;
+        Ok((status, body.to_owned()))
     }
 
     /// A field of every thread's status in /proc, with the thread's name.
@@ -180,6 +189,50 @@ impl StrowgerNode {
     pub fn wait_for(&self, peer: &str, state: &str, limit: Duration) -> Result<Duration> {
         let holds = || self.peer(peer).is_some_and(|p| p["state"] == state);
         eventually(&format!("{peer} is {state}"), limit, holds).with_context(|| self.log())
+    }
+
+    /// Runs `strowger` with arguments and this node's socket; whether it succeeded, and what it printed.
+    ///
+    /// # Errors
+    /// It cannot be run.
+    pub fn cli(&self, args: &[&str]) -> Result<(bool, String)> {
+        let output = Command::new(binary()?).args(args).arg("--socket").arg(&self.socket).output()?;
+        let text = [&output.stdout[..], &output.stderr[..]].concat();
+        Ok((output.status.success(), String::from_utf8_lossy(&text).into_owned()))
+    }
+
+    /// Gives it a command by `strowger`.
+    ///
+    /// # Errors
+    /// It does not obey.
+    pub fn tell(&self, args: &[&str]) -> Result<String> {
+        let (obeyed, text) = self.cli(args)?;
+        if !obeyed {
+            bail!("strowger {args:?}: {text}");
+        }
+        Ok(text)
+    }
+
+    /// Its configuration file.
+    pub fn config_file(&self) -> PathBuf {
+        self.socket.with_file_name("strowger.toml")
+    }
+
+    /// Writes another configuration to its file.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub fn write_config(&self, config: &str) -> Result<()> {
+        let directory = self.socket.parent().context("a directory")?;
+        Ok(fs::write(self.config_file(), config.replace("@dir@", &directory.display().to_string()))?)
+    }
+
+    /// Sends it a signal.
+    ///
+    /// # Errors
+    /// It is gone.
+    pub fn signal(&self, signal: Signal) -> Result<()> {
+        self.process.signal(signal)
     }
 
     /// Its log.

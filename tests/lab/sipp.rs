@@ -21,6 +21,17 @@ pub const RING: &str = include_str!("scenarios/ring.xml");
 /// Scenario of a caller who cancels while it rings.
 pub const CANCEL: &str = include_str!("scenarios/cancel.xml");
 
+/// [`CALL`] without audio, for many calls.
+pub fn quiet_call() -> String {
+    CALL.lines().filter(|line| !line.contains("play_pcap_audio")).collect::<Vec<_>>().join("\n")
+}
+
+/// [`ANSWER`] of a peer that answers OPTIONS with 503.
+pub fn unwilling() -> String {
+    let (calls, options) = ANSWER.split_once("<label id=\"1\"/>").unwrap_or_default();
+    format!("{calls}<label id=\"1\"/>{}", options.replacen("200 OK", "503 Not Now", 1))
+}
+
 /// Scenario of a peer: answers OPTIONS with 200 and every call with this status.
 pub fn refuse(status: u16) -> String {
     include_str!("scenarios/refuse.xml").replace("@status@", &status.to_string())

@@ -12,7 +12,8 @@ use crate::{
     sipp::{self, RunningSipp, Sipp},
     veth,
 };
-use anyhow::Result;
+use anyhow::{Context as _, Result};
+use rustix::process::Signal;
 use std::{collections::BTreeMap, net::SocketAddr, time::Duration};
 
 /// The configuration that goes with this laboratory.
@@ -148,6 +149,22 @@ impl TwoRegions {
     /// SIPp does not start.
     pub fn start_all_peers(&mut self) -> Result<()> {
         PEERS.iter().try_for_each(|(name, _, _)| self.start_peer(name, sipp::ANSWER, &["-rtp_echo"]))
+    }
+
+    /// Stops a peer in its tracks: its sockets stay open, and nobody reads them.
+    ///
+    /// # Errors
+    /// It is not running.
+    pub fn freeze_peer(&mut self, name: &str) -> Result<()> {
+        self.peers.get_mut(name).context("a running peer")?.process().signal(Signal::STOP)
+    }
+
+    /// Takes the link to a region down, or up again.
+    ///
+    /// # Errors
+    /// There is no such link.
+    pub fn set_link(&self, region: char, state: &str) -> Result<()> {
+        self.router.ip(&["link", "set", &region.to_ascii_lowercase().to_string(), state]).map(drop)
     }
 
     /// Kills a peer.

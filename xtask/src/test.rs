@@ -44,6 +44,11 @@ const SUITES: &[Suite] = &[
         &["test", "--package", "lab", "--test", "calls", "--", "--test-threads=1"],
     ),
     suite(
+        "drills",
+        "failover drills at 100 calls/s: kill, cut, freeze, flap, drain",
+        &["test", "--package", "lab", "--test", "drills", "--", "--test-threads=1", "--nocapture"],
+    ),
+    suite(
         "dialogs",
         "what SIP says of a proxy, with SIPp on both sides",
         &["test", "--package", "lab", "--test", "dialogs", "--", "--test-threads=1"],

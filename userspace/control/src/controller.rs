@@ -343,7 +343,6 @@ impl Controller {
 
     /// Judges anew, and publishes if anything changed that matters to routing.
     fn settle(&mut self, now: Duration, matters: bool, steering: &mut dyn Steering) {
-        self.history.generation = self.generation + 1;
         let matters = self.evaluate(now) | matters;
         self.tell(now);
         if !matters {
@@ -371,6 +370,7 @@ impl Controller {
     /// A new generation: to the workers.
     fn publish_table(&mut self) {
         self.generation += 1;
+        self.history.generation = self.generation + 1;
         let parts = (&self.roster, &self.observer, &self.judge);
         self.exchange.table.publish(assemble::table(&self.config, parts, self.generation, self.draining));
         for errands in &self.exchange.errands {

@@ -46,7 +46,7 @@ impl Default for Policy {
         Self {
             kind: ProbeKind::Options,
             interval: Duration::from_secs(5),
-            max_interval: Duration::from_secs(30),
+            max_interval: Duration::from_secs(20),
             jitter_percent: 20,
             timeout: Duration::from_secs(1),
             failing: Statuses::failing_probe(),

@@ -214,7 +214,7 @@ fn dead_peers_are_probed_less_often_and_recovering_ones_at_once() {
         peer.on_evidence(S(second), ProbeTimedOut);
         intervals.push(peer.probe_interval().unwrap().as_secs());
     }
-    assert_eq!(intervals, [1, 1, 1, 2, 4, 8, 16, 30, 30, 30]);
+    assert_eq!(intervals, [1, 1, 1, 2, 4, 8, 16, 20, 20, 20]);
     peer.on_evidence(S(20), ProbeAnswered(200));
     assert_eq!(peer.probe_interval(), Some(S(1)));
 }

@@ -129,6 +129,8 @@ impl Engine {
             (503, "No Peer Available")
         } else if context.timed_out && context.is_invite() {
             (408, "Request Timeout")
+        } else if context.route.is_dialog() {
+            (500, "Peer Of This Dialog Cannot Be Reached")
         } else {
             (500, "No Peer Took The Request")
         };

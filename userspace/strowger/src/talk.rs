@@ -14,10 +14,10 @@ const RUN: &str = "/run/strowger";
 #[derive(Clone, Debug, Args)]
 pub(crate) struct Where {
     /// Configuration file of the node, to find its socket; not needed where one node runs.
-    #[arg(long)]
+    #[arg(long, global = true)]
     file: Option<PathBuf>,
     /// The node's status socket.
-    #[arg(long, conflicts_with = "file", env = "STROWGER_SOCKET")]
+    #[arg(long, global = true, conflicts_with = "file", env = "STROWGER_SOCKET")]
     socket: Option<PathBuf>,
 }
 

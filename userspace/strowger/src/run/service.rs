@@ -28,11 +28,17 @@ use exchange::{
     errands::{Calls, Errand, Notice},
 };
 use proxy::{Report, journal};
-use std::{collections::HashMap, net::IpAddr, path::PathBuf, sync::Arc, time::Duration};
+use std::{
+    collections::HashMap,
+    net::IpAddr,
+    path::PathBuf,
+    sync::Arc,
+    thread::{self, JoinHandle},
+    time::Duration,
+};
 use tokio::{
     signal::unix::{SignalKind, signal},
     sync::{mpsc, oneshot},
-    task::JoinHandle,
     time::sleep,
 };
 
@@ -158,7 +164,7 @@ impl Service {
         }
         tracing::info!("stopping");
         drop(servers);
-        self.keeper.finish(&self.controller, &self.file).await;
+        self.keeper.finish(&self.controller, &self.file);
         self.node.stop();
         Ok(())
     }
@@ -389,21 +395,22 @@ impl StateKeeper {
             names: controller.names.known().map(|(q, targets)| (q.clone(), targets.to_vec())).collect(),
         };
         let path = self.path.clone();
-        self.writing = Some(tokio::task::spawn_blocking(move || {
-            if let Err(error) = kept.write(&path) {
+        // A thread of its own, without privileges: the disk may take its time.
+        let write = move || {
+            let written =
+                privileges::keep_only(&[]).map_err(std::io::Error::other).and_then(|()| kept.write(&path));
+            if let Err(error) = written {
                 tracing::error!(path = %path.display(), %error, "cannot keep the last good state");
             }
-        }));
+        };
+        self.writing = thread::Builder::new().name("state-writer".to_owned()).spawn(write).ok();
     }
 
-    async fn finish(&mut self, controller: &Controller, file: &std::path::Path) {
-        if let Some(writing) = self.writing.take() {
-            let _ = writing.await;
-        }
+    fn finish(&mut self, controller: &Controller, file: &std::path::Path) {
+        let wait = |writing: Option<JoinHandle<()>>| writing.is_none_or(|w| w.join().is_ok());
+        wait(self.writing.take());
         self.save_if_changed(controller, file);
-        if let Some(writing) = self.writing.take() {
-            let _ = writing.await;
-        }
+        wait(self.writing.take());
     }
 }
 

@@ -188,7 +188,7 @@ impl Checker<'_> {
             interval,
             max_interval: self.millis(
                 at(|p| &p.max_interval_ms),
-                ms(default.max_interval).max(ms(interval)),
+                (4 * ms(interval)).min(30_000).max(ms(interval)),
                 100..3_600_001,
                 "max_interval_ms",
             ),
