@@ -4,6 +4,7 @@
 #![forbid(unsafe_code)]
 
 pub mod cost;
+pub mod dns;
 pub mod kamailio;
 pub mod namespace;
 pub mod node;

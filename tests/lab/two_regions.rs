@@ -164,7 +164,7 @@ impl TwoRegions {
     /// # Errors
     /// There is no such link.
     pub fn set_link(&self, region: char, state: &str) -> Result<()> {
-        self.router.ip(&["link", "set", &region.to_ascii_lowercase().to_string(), state]).map(drop)
+        self.router.ip(&["link", "set", "dev", &region.to_ascii_lowercase().to_string(), state]).map(drop)
     }
 
     /// Kills a peer.

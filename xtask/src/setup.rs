@@ -24,6 +24,7 @@ const TOOLS: &[Package] = &[
     package("procps", "/usr/sbin/sysctl", "routing in the lab"),
     package("sip-tester", "/usr/bin/sipp", "SIPp, which makes and answers calls"),
     package("kamailio", "/usr/sbin/kamailio", "Kamailio, a neighbour in the tests"),
+    package("nsd", "/usr/sbin/nsd", "NSD, the DNS server of the tests"),
     package("valgrind", "/usr/bin/valgrind", "counts instructions in benches"),
 ];
 
@@ -124,18 +125,20 @@ fn install(missing: &[&Package]) -> Result<()> {
     let names = missing.iter().map(|p| p.name);
     let mut command = apt(&["install", "-q", "-y", "--no-install-recommends"]);
     say::must("installing Debian packages", command.args(names))?;
-    if missing.iter().any(|p| p.name == "kamailio") {
-        keep_kamailio_off();
+    for service in ["kamailio", "nsd"] {
+        if missing.iter().any(|p| p.name == service) {
+            keep_off(service);
+        }
     }
     Ok(())
 }
 
 /// Debian starts what it installs; the tests start their own in namespaces.
-fn keep_kamailio_off() {
+fn keep_off(service: &str) {
     let mut command = Command::new("systemctl");
-    command.args(["disable", "--now", "kamailio"]).stdout(Stdio::null()).stderr(Stdio::null());
+    command.args(["disable", "--now", service]).stdout(Stdio::null()).stderr(Stdio::null());
     // Without systemd there is nothing to stop.
     if command.status().is_ok_and(|s| s.success()) {
-        println!("  kamailio.service is stopped and disabled: only the tests need Kamailio");
+        println!("  {service}.service is stopped and disabled: only the tests need it");
     }
 }

@@ -44,6 +44,16 @@ const SUITES: &[Suite] = &[
         &["test", "--package", "lab", "--test", "calls", "--", "--test-threads=1"],
     ),
     suite(
+        "discovery",
+        "peers from a real DNS server, and without it",
+        &["test", "--package", "lab", "--test", "discovery", "--", "--test-threads=1"],
+    ),
+    suite(
+        "control",
+        "reload under load, the API, a thousand peers",
+        &["test", "--package", "lab", "--test", "control", "--", "--test-threads=1"],
+    ),
+    suite(
         "drills",
         "failover drills at 100 calls/s: kill, cut, freeze, flap, drain",
         &["test", "--package", "lab", "--test", "drills", "--", "--test-threads=1", "--nocapture"],
