@@ -71,8 +71,10 @@ impl Servers {
             let tcp = TcpListener::bind(address)
                 .await
                 .map_err(|e| io::Error::new(e.kind(), format!("http = \"{address}\": {e}")))?;
-            servers
-                .serve(axum::serve(tcp, readable(questions.clone()).layer(middleware::from_fn(local_host))));
+            servers.serve(axum::serve(
+                tcp,
+                with_fallbacks(readable(questions.clone())).layer(middleware::from_fn(local_host)),
+            ));
         }
         Ok(servers)
     }
@@ -123,11 +125,16 @@ fn readable(questions: Questions) -> Router {
         .route("/v1/names", get(|state| ask(state, Request::Names)))
         .route("/v1/events", get(events))
         .route("/v1/calls", get(calls))
+        .with_state(questions)
+}
+
+/// Refusals are JSON, too.
+fn with_fallbacks(routes: Router) -> Router {
+    routes
         .fallback(|| async { reply(Reply::error(404, "no such path, see /openapi.json")) })
         .method_not_allowed_fallback(|| async {
             reply(Reply::error(405, "not with this method, see /openapi.json"))
         })
-        .with_state(questions)
 }
 
 /// And what may be told.
@@ -140,7 +147,7 @@ fn all(questions: Questions) -> Router {
         .route("/v1/composites/{name}/release", post(|state, Path(name)| ask(state, Request::Release(name))))
         .route("/v1/reload", post(reload))
         .with_state(questions.clone());
-    readable(questions).merge(told)
+    with_fallbacks(readable(questions).merge(told))
 }
 
 /// Requests under any other name than a loopback one are a foreign page's.
