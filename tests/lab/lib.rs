@@ -3,6 +3,7 @@
 //! Everything made here is removed when it is dropped; [`sweep`] removes what a killed process left.
 #![forbid(unsafe_code)]
 
+pub mod browser;
 pub mod cost;
 pub mod dns;
 pub mod kamailio;

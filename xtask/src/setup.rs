@@ -25,6 +25,7 @@ const TOOLS: &[Package] = &[
     package("sip-tester", "/usr/bin/sipp", "SIPp, which makes and answers calls"),
     package("kamailio", "/usr/sbin/kamailio", "Kamailio, a neighbour in the tests"),
     package("nsd", "/usr/sbin/nsd", "NSD, the DNS server of the tests"),
+    package("chromium", "/usr/bin/chromium", "Chromium, which shows the status page in the tests"),
     package("valgrind", "/usr/bin/valgrind", "counts instructions in benches"),
 ];
 

@@ -53,6 +53,7 @@ const SUITES: &[Suite] = &[
         "reload under load, the API, a thousand peers",
         &["test", "--package", "lab", "--test", "control", "--", "--test-threads=1"],
     ),
+    suite("page", "the status page in headless Chromium", &["test", "--package", "lab", "--test", "page"]),
     suite(
         "drills",
         "failover drills at 100 calls/s: kill, cut, freeze, flap, drain",
