@@ -101,6 +101,39 @@ fn reloads_under_load_lose_nothing_and_bad_files_change_nothing() -> Result<()> 
 }
 
 #[test]
+fn a_change_reaches_busy_workers_within_a_millisecond() -> Result<()> {
+    let mut lab = TwoRegions::new(2)?;
+    lab.start_all_peers()?;
+    // Two workers, and the control thread has to share a core with one of them.
+    let pinning = "[pinning]\n[[pinning.worker]]\ncore = 0\nqueues = [\"access:0\", \"core:0\"]\n\
+                   [[pinning.worker]]\ncore = 1\nqueues = [\"access:1\", \"core:1\"]\n";
+    let one = "[pinning]\ncontrol = 0\n\n[[pinning.worker]]\ncore = 1\nqueues = [\"access:0\", \"core:0\"]";
+    let config = quiet();
+    let start = config.find("[pinning]").context("a section")?;
+    let end = config[start..].find("\n[[listener]]").context("its end")? + start;
+    ensure!(config[start..end].starts_with(one), "{}", &config[start..end]);
+    lab.start_healthy(&format!("{}{pinning}{}", &config[..start], &config[end..]))?;
+    let node = lab.running();
+    let mut caller =
+        lab.start_caller(&sipp::quiet_call(), 5070, &["-r", "200", "-m", "2000", "-d", "100", "-l", "5000"])?;
+    for round in 0..500 {
+        let word = if round % 2 == 0 { "drain" } else { "enable" };
+        let (status, answer) = api(&lab, "POST", &format!("/v1/peers/b2/{word}"))?;
+        ensure!(status == 200, "{answer}");
+    }
+    let times = node.status()?["publication_us"].clone();
+    let calls = caller.wait(Duration::from_secs(40))?;
+    ensure!(calls.failed == 0, "{calls:?} {}", caller.errors());
+    let p99 = times["p99"].as_f64().unwrap_or(f64::INFINITY);
+    println!(
+        "500 changes to two workers at 200 calls/s: p50 {} us, p99 {p99} us, longest {} us",
+        times["p50"], times["max"]
+    );
+    ensure!(times["count"].as_u64() >= Some(900) && p99 < 1000.0, "{times}");
+    Ok(())
+}
+
+#[test]
 fn the_api_answers_as_it_says_and_only_who_may_ask() -> Result<()> {
     let lab = healthy(&format!("{}\n[admin]\nhttp = \"127.0.0.1:8060\"\n", two_regions::CONFIG))?;
     let mut caller = lab.start_caller(&sipp::quiet_call(), 5070, &["-m", "3", "-d", "100"])?;

@@ -3,13 +3,13 @@
 use crate::{configure::Checked, judge::Judge, observe::Observer, roster::Roster};
 use exchange::sources::{AllowList, Prefix};
 use routing::{Listener, Peer, PeerId, PeerState, RegionId, Service, ServiceId, Table, Upstream};
-use std::collections::HashMap;
+use std::{collections::HashMap, time::Duration};
 
-/// Builds a table of the given generation.
+/// Builds a table of the given generation, for a change that became known at a time.
 pub fn table(
     config: &Checked,
     (roster, observer, judge): (&Roster, &Observer, &Judge),
-    generation: u32,
+    (generation, changed_at): (u32, Duration),
     draining: bool,
 ) -> Table {
     let upstream = |s: Option<ServiceId>| s.map_or(Upstream::None, Upstream::Service);
@@ -52,6 +52,7 @@ pub fn table(
     };
     let mut table = Table {
         generation,
+        changed_at,
         listeners: config.listeners.iter().map(listener).collect(),
         services: (0u16..).zip(&config.services).zip(members).map(service).collect(),
         peers: roster.all().map(peer).collect(),

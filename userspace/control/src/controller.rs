@@ -103,7 +103,7 @@ impl Controller {
         kept.iter().for_each(|(question, targets)| controller.names.restore(now, question, targets.clone()));
         controller.call_the_roll(now);
         controller.evaluate(now);
-        controller.publish_table();
+        controller.publish_table(now);
         controller
     }
 
@@ -348,7 +348,7 @@ impl Controller {
         if !matters {
             return;
         }
-        self.publish_table();
+        self.publish_table(now);
         self.publish_sources(steering);
     }
 
@@ -368,11 +368,12 @@ impl Controller {
     }
 
     /// A new generation: to the workers.
-    fn publish_table(&mut self) {
+    fn publish_table(&mut self, now: Duration) {
         self.generation += 1;
         self.history.generation = self.generation + 1;
         let parts = (&self.roster, &self.observer, &self.judge);
-        self.exchange.table.publish(assemble::table(&self.config, parts, self.generation, self.draining));
+        let generation = (self.generation, now);
+        self.exchange.table.publish(assemble::table(&self.config, parts, generation, self.draining));
         for errands in &self.exchange.errands {
             errands.send(Errand::Look);
         }

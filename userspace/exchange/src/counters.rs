@@ -3,9 +3,12 @@
 use hdrhistogram::Histogram;
 use proxy::{PeerTally, Tally, report::COUNTERS};
 use routing::PeerId;
-use std::sync::{
-    Mutex,
-    atomic::{AtomicU64, Ordering},
+use std::{
+    sync::{
+        Mutex,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
 };
 
 /// Counters of one worker. Aligned, so that no two workers write one cache line.
@@ -18,6 +21,8 @@ pub struct WorkerBoard {
     gauges: [AtomicU64; Gauge::ALL.len()],
     /// Time in the node, in nanoseconds; written a few times a second.
     latency: Mutex<Histogram<u64>>,
+    /// Time from a change to the use of the table that it led to, in nanoseconds; written with each table.
+    publication: Mutex<Histogram<u64>>,
 }
 
 /// Values of the moment.
@@ -95,6 +100,7 @@ impl WorkerBoard {
             peers: (0..peers).map(|_| std::array::from_fn(|_| AtomicU64::new(0))).collect(),
             gauges: std::array::from_fn(|_| AtomicU64::new(0)),
             latency: Mutex::new(latency_histogram()),
+            publication: Mutex::new(latency_histogram()),
         }
     }
 
@@ -128,6 +134,21 @@ impl WorkerBoard {
         let _ = shared.add(&*measured);
         measured.reset();
         true
+    }
+
+    /// The worker has taken up a table this long after the change that led to it.
+    pub fn add_publication(&self, took: Duration) {
+        // Somebody who reads just now is not waited for.
+        if let Ok(mut times) = self.publication.try_lock() {
+            times.saturating_record(took.as_nanos() as u64);
+        }
+    }
+
+    /// Adds the times that this worker's tables took to others.
+    pub fn add_publication_to(&self, times: &mut Histogram<u64>) {
+        if let Ok(own) = self.publication.lock() {
+            let _ = times.add(&*own);
+        }
     }
 
     /// Adds what this worker counted to a sum.

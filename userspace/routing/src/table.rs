@@ -302,6 +302,8 @@ impl Listener {
 pub struct Table {
     /// Raised by one with every published table.
     pub generation: u32,
+    /// When what led to this table became known, on the node's monotonic clock.
+    pub changed_at: Duration,
     /// Listeners.
     pub listeners: Vec<Listener>,
     /// Services.

@@ -58,6 +58,11 @@ fn one(value: f64) -> [(Labels, f64); 1] {
     [(Labels::new(), value)]
 }
 
+fn quantiles(times: &status::Latency) -> [(Labels, f64); 4] {
+    let quantiles = [("0.5", times.p50), ("0.99", times.p99), ("0.999", times.p999), ("1", times.max)];
+    quantiles.map(|(q, us)| (vec![("quantile", q.to_owned())], us / 1e6))
+}
+
 fn node(page: &mut Page, controller: &Controller, around: &Surroundings<'_>) {
     let (sum, latency) = status::sums(around.exchange);
     for counter in NodeCounter::ALL {
@@ -66,12 +71,15 @@ fn node(page: &mut Page, controller: &Controller, around: &Surroundings<'_>) {
     let drops =
         DropReason::ALL.iter().map(|r| (vec![("reason", r.label().to_owned())], sum.drops[*r as usize]));
     page.counter("dropped_packets", "Packets dropped, by reason", drops);
-    let quantiles =
-        [("0.5", latency.p50), ("0.99", latency.p99), ("0.999", latency.p999), ("1", latency.max)];
     page.gauge(
         "latency_seconds",
         "Time in the node since the start, from the XDP program to the hand-over for sending",
-        quantiles.map(|(q, us)| (vec![("quantile", q.to_owned())], us / 1e6)),
+        quantiles(&latency),
+    );
+    page.gauge(
+        "publication_seconds",
+        "Time from a change to the use of the peer table that it led to",
+        quantiles(&status::publication(around.exchange)),
     );
     page.counter(
         "latency_packets",

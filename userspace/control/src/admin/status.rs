@@ -6,6 +6,7 @@ use exchange::{
     Exchange,
     counters::{Gauge, latency_histogram},
 };
+use hdrhistogram::Histogram;
 use health::ProbeKind;
 use packet::DropReason;
 use proxy::{Counter, Tally};
@@ -54,6 +55,8 @@ pub struct Status {
     pub drops: BTreeMap<&'static str, u64>,
     /// Time from the XDP program to the hand-over for sending, in microseconds.
     pub latency_us: Latency,
+    /// Time from a change to the use of the table that it led to, by any worker, in microseconds.
+    pub publication_us: Latency,
     /// Latest transitions, oldest first.
     pub events: Vec<Event>,
 }
@@ -279,6 +282,7 @@ pub fn collect(controller: &Controller, around: Surroundings<'_>) -> Status {
             .filter(|(_, n)| *n > 0)
             .collect(),
         latency_us: latency,
+        publication_us: publication(exchange),
         events: controller.history.latest(EVENTS).cloned().collect(),
     }
 }
@@ -291,15 +295,25 @@ pub(super) fn sums(exchange: &Exchange) -> (Tally, Latency) {
         board.add_to(&mut sum);
         board.add_latency_to(&mut latency);
     }
-    let us = |q: f64| latency.value_at_quantile(q) as f64 / 1000.0;
-    let latency = Latency {
-        count: latency.len(),
+    (sum, percentiles(&latency))
+}
+
+/// How long workers took to take up new tables.
+pub(super) fn publication(exchange: &Exchange) -> Latency {
+    let mut times = latency_histogram();
+    exchange.boards.iter().for_each(|board| board.add_publication_to(&mut times));
+    percentiles(&times)
+}
+
+fn percentiles(times: &Histogram<u64>) -> Latency {
+    let us = |q: f64| times.value_at_quantile(q) as f64 / 1000.0;
+    Latency {
+        count: times.len(),
         p50: us(0.5),
         p99: us(0.99),
         p999: us(0.999),
-        max: latency.max() as f64 / 1000.0,
-    };
-    (sum, latency)
+        max: times.max() as f64 / 1000.0,
+    }
 }
 
 /// Why upstreams should not send calls here; empty: they should.

@@ -11,7 +11,7 @@ pub fn plans(config: &Checked) -> String {
     roster.update(Duration::ZERO, config.peers.iter().map(controller::of_file).collect());
     let observer = Observer::default();
     let judge = Judge::new(Duration::ZERO, config, None);
-    let table = assemble::table(config, (&roster, &observer, &judge), 1, false);
+    let table = assemble::table(config, (&roster, &observer, &judge), (1, Duration::ZERO), false);
     let mut out = String::new();
     for listener in &config.listeners {
         let Some(id) = listener.service else {

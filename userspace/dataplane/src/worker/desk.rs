@@ -70,6 +70,7 @@ impl Desk {
         let table = self.table_reader.load();
         if table.generation != self.table.generation {
             self.table = Arc::clone(table);
+            self.exchange.boards[self.worker].add_publication(now.saturating_sub(self.table.changed_at));
             let mut out = Out { io, exchange: &self.exchange, allow: self.allow.load() };
             self.engine.on_table(now, &self.table, &mut out);
         }
