@@ -1,9 +1,9 @@
 //! What the project needs beyond a Rust toolchain, and how to get it on Debian.
 
-use crate::{ebpf, say};
+use crate::{ebpf, root, say};
 use anyhow::{Result, bail};
 use std::{
-    path::Path,
+    path::{Path, PathBuf},
     process::{Command, Stdio},
 };
 
@@ -26,6 +26,7 @@ const TOOLS: &[Package] = &[
     package("kamailio", "/usr/sbin/kamailio", "Kamailio, a neighbour in the tests"),
     package("nsd", "/usr/sbin/nsd", "NSD, the DNS server of the tests"),
     package("chromium", "/usr/bin/chromium", "Chromium, which shows the status page in the tests"),
+    package("python3-venv", "/usr/share/python-wheels", "room for schemathesis, which fuzzes the API"),
     package("valgrind", "/usr/bin/valgrind", "counts instructions in benches"),
 ];
 
@@ -43,6 +44,9 @@ const LINKER: &[Package] = &[
 
 const BPF_LINKER: &str = "0.13.0";
 
+/// Fuzzes the API by its description; a Python program, kept below `target`.
+const SCHEMATHESIS: &str = "4.32.5";
+
 /// Components of the Rust toolchain that the tests run; rustup's minimal profile leaves them out.
 const COMPONENTS: [&str; 2] = ["clippy", "rustfmt"];
 
@@ -50,6 +54,7 @@ const COMPONENTS: [&str; 2] = ["clippy", "rustfmt"];
 pub(crate) fn setup(check_only: bool) -> Result<()> {
     let missing = missing();
     let linker = !ebpf::has_linker();
+    let schemathesis = !has_schemathesis();
     let components: Vec<_> = COMPONENTS.into_iter().filter(|c| !has_component(c)).collect();
     for component in &components {
         println!("  missing: Rust component {component} (checks the sources in the tests)");
@@ -60,7 +65,10 @@ pub(crate) fn setup(check_only: bool) -> Result<()> {
     if linker {
         println!("  missing: bpf-linker {BPF_LINKER} (links the XDP program; from crates.io)");
     }
-    if missing.is_empty() && !linker && components.is_empty() {
+    if schemathesis {
+        println!("  missing: schemathesis {SCHEMATHESIS} (fuzzes the API in the tests; from PyPI)");
+    }
+    if missing.is_empty() && !linker && !schemathesis && components.is_empty() {
         println!("setup: nothing is missing");
         return Ok(());
     }
@@ -89,7 +97,28 @@ pub(crate) fn setup(check_only: bool) -> Result<()> {
         cargo.env("LLVM_PREFIX", "/usr/lib/llvm-22");
         say::must("building bpf-linker (a minute or two)", &mut cargo)?;
     }
-    Ok(())
+    if schemathesis { add_schemathesis() } else { Ok(()) }
+}
+
+fn schemathesis() -> PathBuf {
+    root().join("target/schemathesis")
+}
+
+fn has_schemathesis() -> bool {
+    let version = Command::new(schemathesis().join("bin/schemathesis")).arg("--version").output();
+    version.is_ok_and(|v| String::from_utf8_lossy(&v.stdout).contains(SCHEMATHESIS))
+}
+
+fn add_schemathesis() -> Result<()> {
+    let mut python = Command::new("python3");
+    say::must("making room for schemathesis", python.args(["-m", "venv", "--clear"]).arg(schemathesis()))?;
+    let mut pip = Command::new(schemathesis().join("bin/pip"));
+    let version = format!("schemathesis=={SCHEMATHESIS}");
+    say::must(
+        "installing schemathesis",
+        pip.args(["install", "--quiet", "--disable-pip-version-check", &version]),
+    )
+    .map(drop)
 }
 
 fn has_component(name: &str) -> bool {

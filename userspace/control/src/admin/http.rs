@@ -186,12 +186,24 @@ struct Last {
     last: Option<usize>,
 }
 
+/// How many are asked for.
+fn bounded(last: Option<usize>, default: usize) -> Result<usize, Reply> {
+    let wanted = last.unwrap_or(default);
+    if wanted > MOST {
+        return Err(Reply::error(400, format!("last = {wanted}, expected at most {MOST}")));
+    }
+    Ok(wanted)
+}
+
 async fn events(
     state: State<Questions>,
     query: Result<Query<Last>, axum::extract::rejection::QueryRejection>,
 ) -> Response {
     match query {
-        Ok(Query(Last { last })) => ask(state, Request::Events(last.unwrap_or(100).min(MOST))).await,
+        Ok(Query(Last { last })) => match bounded(last, 100) {
+            Ok(count) => ask(state, Request::Events(count)).await,
+            Err(refusal) => reply(refusal),
+        },
         Err(error) => reply(Reply::error(400, error.body_text())),
     }
 }
@@ -208,13 +220,11 @@ async fn calls(
     query: Result<Query<Which>, axum::extract::rejection::QueryRejection>,
 ) -> Response {
     match query {
-        Ok(Query(Which { call_id: Some(call_id), last: None })) => {
-            ask(state, Request::Explain(Calls::Of(call_id.as_bytes().into()))).await
-        }
-        Ok(Query(Which { call_id: None, last })) => {
-            ask(state, Request::Explain(Calls::Latest(last.unwrap_or(10).min(MOST)))).await
-        }
-        Ok(_) => reply(Reply::error(400, "expected either call_id or last")),
+        Ok(Query(Which { call_id, last })) => match (bounded(last, 10), call_id) {
+            (Err(refusal), _) => reply(refusal),
+            (Ok(_), Some(id)) => ask(state, Request::Explain(Calls::Of(id.as_bytes().into()))).await,
+            (Ok(count), None) => ask(state, Request::Explain(Calls::Latest(count))).await,
+        },
         Err(error) => reply(Reply::error(400, error.body_text())),
     }
 }
@@ -331,9 +341,9 @@ mod doc {
     fn health() {}
     #[utoipa::path(get, path = "/v1/names", responses((status = 200, body = Vec<status::NameStatus>)))]
     fn names() {}
-    #[utoipa::path(get, path = "/v1/events", params(("last" = Option<usize>, Query)), responses((status = 200, body = Vec<Event>), (status = 400, body = Error)))]
+    #[utoipa::path(get, path = "/v1/events", params(("last" = Option<u16>, Query, maximum = 1000)), responses((status = 200, body = Vec<Event>), (status = 400, body = Error)))]
     fn events() {}
-    #[utoipa::path(get, path = "/v1/calls", params(("call_id" = Option<String>, Query), ("last" = Option<usize>, Query)), responses((status = 200, body = explain::Calls), (status = 400, body = Error)))]
+    #[utoipa::path(get, path = "/v1/calls", params(("call_id" = Option<String>, Query), ("last" = Option<u16>, Query, maximum = 1000)), responses((status = 200, body = explain::Calls), (status = 400, body = Error)))]
     fn calls() {}
     #[utoipa::path(post, path = "/v1/peers/{name}/{word}", params(("name" = String, Path), ("word" = String, Path, description = "enable, drain or disable")), responses((status = 200, body = api::Done), (status = 404, body = Error)))]
     fn admit_peer() {}
