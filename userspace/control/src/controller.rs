@@ -265,7 +265,9 @@ impl Controller {
         self.config = config;
         self.want_names(now);
         self.call_the_roll(now);
-        self.observer.set_policies(&self.config, &self.roster);
+        // Their next probes were planned by the old interval, or not at all.
+        let changed = self.observer.set_policies(&self.config, &self.roster);
+        self.schedule.start(now, &changed, FIRST_PROBES);
         let name = self.config.name.clone();
         let to = format!("{} changes", changes.len());
         self.history.note(Kind::Config, &name, "in force", &to, changes.join("; "));
@@ -315,6 +317,7 @@ impl Controller {
 
     fn apply(&mut self, now: Duration, update: &Update) {
         self.observer.join(now, &update.joined, &self.config, &self.roster);
+        self.observer.leave(now, &update.left);
         let spread = update
             .joined
             .iter()
@@ -445,3 +448,7 @@ fn name_of(target: &Target, several: bool, service: &str, taken: &mut HashSet<St
     taken.insert(name.clone());
     name
 }
+
+#[cfg(test)]
+#[path = "controller_tests.rs"]
+mod tests;

@@ -71,13 +71,27 @@ impl Observer {
         }
     }
 
-    /// Judges by the policies of another configuration from now on.
-    pub fn set_policies(&mut self, config: &Checked, roster: &Roster) {
-        for (id, _) in roster.present() {
+    /// Forgets what is known of peers that left: nothing is due for them any more.
+    pub fn leave(&mut self, now: Duration, left: &[PeerId]) {
+        for id in left {
             if let Some(observed) = self.peers.get_mut(usize::from(id.0)) {
-                observed.health.set_policy(policy(config, roster, id));
+                observed.health = PeerHealth::new(Policy::default(), now);
+                observed.trial = None;
             }
         }
+    }
+
+    /// Judges by the policies of another configuration from now on; the peers for which they differ.
+    pub fn set_policies(&mut self, config: &Checked, roster: &Roster) -> Vec<PeerId> {
+        let mut changed = Vec::new();
+        for (id, _) in roster.present() {
+            if let Some(observed) = self.peers.get_mut(usize::from(id.0))
+                && observed.health.set_policy(policy(config, roster, id))
+            {
+                changed.push(id);
+            }
+        }
+        changed
     }
 
     /// Takes a worker's report; whether routing must know.

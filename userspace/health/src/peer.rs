@@ -154,12 +154,15 @@ impl PeerHealth {
         }
     }
 
-    /// Judges by another policy from now on. The state stays: a new policy is no evidence.
-    pub fn set_policy(&mut self, policy: Policy) {
-        if policy != self.policy {
+    /// Judges by another policy from now on; whether it is another one. The state stays: a new policy is
+    /// no evidence.
+    pub fn set_policy(&mut self, policy: Policy) -> bool {
+        let other = policy != self.policy;
+        if other {
             self.policy = policy;
             self.damping = Damping::new(policy.hold_down);
         }
+        other
     }
 
     /// Current state.

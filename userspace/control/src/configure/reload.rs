@@ -20,6 +20,7 @@ impl Checked {
         differ(&mut found, "dataplane.max_transactions", &running.max_transactions, &self.max_transactions);
         differ(&mut found, "node.status_socket", &running.status_socket, &self.status_socket);
         differ(&mut found, "node.key_file", &running.key_file, &self.key_file);
+        differ(&mut found, "node.state_file", &running.state_file, &self.state_file);
         differ(&mut found, "admin.http", &running.http, &self.http);
         differ(&mut found, "media.ports", &running.media_ports, &self.media_ports);
         differ(&mut found, "media.timeout_s", &running.media_timeout, &self.media_timeout);

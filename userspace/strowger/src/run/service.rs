@@ -282,6 +282,9 @@ impl Service {
             }
         };
         complete_pinning(&mut config, &self.links);
+        if !dry {
+            config.warnings.iter().for_each(|warning| tracing::warn!("{warning}"));
+        }
         let compared = if dry {
             self.controller.compare(&mut config)
         } else {
