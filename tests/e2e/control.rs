@@ -136,6 +136,29 @@ fn a_change_reaches_busy_workers_within_a_millisecond() -> Result<()> {
 }
 
 #[test]
+fn transitions_are_told_to_a_program_that_is_never_waited_for() -> Result<()> {
+    // It hangs on everything that is about a peer; what is about the node it writes down.
+    let script = "[ $STROWGER_KIND = peer ] && sleep 60; echo $STROWGER_KIND $STROWGER_NAME $STROWGER_TO >> @dir@/told";
+    let health = format!("[health]\ncommand = [\"sh\", \"-c\", \"{script}\"]\ncommand_timeout_ms = 500\n");
+    let mut lab = healthy(&format!("{}\n{health}", quiet()))?;
+    let told = lab.running().config_file().with_file_name("told");
+    lab.running().tell(&["drain", "node"])?;
+    eventually("the program was told", SOON, || {
+        std::fs::read_to_string(&told).is_ok_and(|text| text == "operator edge1 draining\n")
+    })?;
+    // Hanging programs hold up nothing, and end.
+    lab.kill_peer("a1");
+    lab.running().wait_for("a1", "UNHEALTHY", SOON)?;
+    let mut caller = lab.start_caller(&sipp::quiet_call(), 5070, &["-r", "50", "-m", "100", "-d", "100"])?;
+    ensure!(caller.wait(SOON)?.successful == 100, "{}", caller.errors());
+    eventually("the hanging ones are killed", SOON, || {
+        lab.running().log().contains("the command took too long")
+    })?;
+    ensure!(!std::fs::read_to_string(&told)?.contains("peer"), "they were killed");
+    Ok(())
+}
+
+#[test]
 fn the_api_answers_as_it_says_and_only_who_may_ask() -> Result<()> {
     let lab = healthy(&format!("{}\n[admin]\nhttp = \"127.0.0.1:8060\"\n", two_regions::CONFIG))?;
     let mut caller = lab.start_caller(&sipp::quiet_call(), 5070, &["-m", "3", "-d", "100"])?;

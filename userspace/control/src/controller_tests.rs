@@ -158,3 +158,65 @@ fn what_needs_a_restart_changes_nothing() {
     assert!(refused[0].starts_with("listener: "), "{refused:?}");
     assert!(w.controller.roster.named("a1").is_some() && w.controller.generation() == 1);
 }
+
+/// Two months of random failures of four peers, told to three nodes at once: one without composites, one
+/// with them in shadow mode, one that enforces them.
+#[test]
+fn a_shadow_changes_nothing_and_the_last_resort_is_the_last() {
+    let peers = "[[service.peer]]\nname = \"a2\"\naddress = \"192.0.2.12:5060\"\nregion = \"A\"\n\
+                 [[service.peer]]\nname = \"b2\"\naddress = \"192.0.2.22:5060\"\nregion = \"B\"\n";
+    let composites = |mode: &str| {
+        let of = |region: &str| {
+            format!(
+                "[[health.source]]\nname = \"{region}\"\nservice = \"s\"\nregion = \"{region}\"\n\
+                 [[health.composite]]\nname = \"{region}\"\nsources = [\"{region}\"]\nregion = \"{region}\"\nmode = \"{mode}\"\n"
+            )
+        };
+        config("hold_down_ms = 5000\n") + peers + &of("A") + &of("B")
+    };
+    let plain = config("hold_down_ms = 5000\n") + peers;
+    let mut worlds =
+        [World::new(&plain), World::new(&composites("shadow")), World::new(&composites("enforce"))];
+    let mut seed = 3u64;
+    let mut random = move |below: u64| {
+        seed ^= seed << 13;
+        seed ^= seed >> 7;
+        seed ^= seed << 17;
+        seed % below
+    };
+    let mut alive = [true; 4];
+    let mut seen = HashSet::new();
+    let mut now = S(10);
+    for _ in 0..60_000 {
+        let n = random(4) as usize;
+        if random(12) == 0 {
+            alive[n] = !alive[n];
+        }
+        now += Duration::from_millis(100 + random(170_000) / (1 + random(100)));
+        let answer = (alive[n] && random(50) > 0).then_some(200);
+        for w in &mut worlds {
+            w.controller.on_time(now, &mut w.maps);
+            w.probe(now, ["a1", "b1", "a2", "b2"][n], answer);
+        }
+        let [plain, shadow, enforced] = worlds.each_ref().map(|w| w.exchange.table.load());
+        assert_eq!(shadow.services, plain.services, "the shadow moved something");
+        let service = &enforced.services[0];
+        let choice = routing::select(&enforced, service, &[], random(1 << 32) as u32).unwrap();
+        seen.insert(choice.why.label());
+        let usable = |p: &routing::Peer| p.is_available() && !service.is_region_down(p.region);
+        let any = |test: &dyn Fn(&routing::Peer) -> bool| enforced.peers.iter().any(test);
+        match choice.why {
+            Why::LastResort => assert!(!any(&|p| p.is_available()), "a healthy peer was passed over"),
+            Why::OtherRegion => assert!(
+                !any(&|p| usable(p) && p.region == enforced.local_region) || service.regions_down == 3
+            ),
+            Why::Local => assert_eq!(enforced.peer(choice.peer).unwrap().region, enforced.local_region),
+            // Only where another region is in use, and then that one is the choice.
+            Why::RegionDown | Why::Trial => panic!("{:?} as a first choice", choice.why),
+        }
+    }
+    assert_eq!(seen.len(), 3, "every kind of choice was made: {seen:?}");
+    let of_regions = worlds[2].controller.history.counts().filter(|(kind, ..)| *kind == Kind::Region);
+    let verdicts: u64 = of_regions.map(|(.., count)| count).sum();
+    assert!(verdicts > 20, "{verdicts} verdicts");
+}
