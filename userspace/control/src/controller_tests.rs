@@ -169,7 +169,7 @@ fn a_shadow_changes_nothing_and_the_last_resort_is_the_last() {
         let of = |region: &str| {
             format!(
                 "[[health.source]]\nname = \"{region}\"\nservice = \"s\"\nregion = \"{region}\"\n\
-                 [[health.composite]]\nname = \"{region}\"\nsources = [\"{region}\"]\nregion = \"{region}\"\nmode = \"{mode}\"\n"
+                 [[health.composite]]\nname = \"{region}\"\nsources = [\"{region}\"]\nregion = \"{region}\"\nmode = \"{mode}\"\nfailback = \"immediate\"\n"
             )
         };
         config("hold_down_ms = 5000\n") + peers + &of("A") + &of("B")
