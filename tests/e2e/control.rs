@@ -322,7 +322,7 @@ fn thousand(weight: u32) -> String {
         );
         for peer in 0..20 {
             let n = service * 20 + peer;
-            let (host, port) = (n % 250 + 1, 6000 + n / 250);
+            let (host, port) = (n % 250 + 1, 17_000 + n / 250);
             config += &format!(
                 "[[service.peer]]\nname = \"p{n}\"\naddress = \"198.18.1.{host}:{port}\"\nregion = \"A\"\nweight = {weight}\n"
             );
@@ -345,7 +345,7 @@ impl Crowd {
         lab.router.route("198.18.1.0/24", "198.51.100.11")?;
         let (stop, asked) = (Arc::new(AtomicBool::new(false)), Arc::default());
         let mut crowd = Self { stop, asked, threads: Vec::new() };
-        for port in 6000..6004 {
+        for port in 17_000..17_004 {
             let socket = raw::socket(lab.region('A'), &format!("0.0.0.0:{port}"))?;
             let (stop, asked) = (Arc::clone(&crowd.stop), Arc::clone(&crowd.asked));
             crowd.threads.push(std::thread::spawn(move || answer_probes(&socket, &stop, &asked)));
