@@ -291,7 +291,7 @@ impl Controller {
 
     /// Who the peers are now.
     fn call_the_roll(&mut self, now: Duration) {
-        let mut wanted: Vec<_> = self.config.peers.iter().map(of_file).collect();
+        let mut wanted: Vec<_> = self.config.peers.clone();
         let mut taken: HashSet<String> = wanted.iter().map(|m| m.name.clone()).collect();
         for (id, service) in (0u16..).map(ServiceId).zip(&self.config.services) {
             for discover in &service.discover {
@@ -419,19 +419,6 @@ impl Controller {
                 self.names.hurry(now, &Question::new(discover, service.ipv4));
             }
         }
-    }
-}
-
-/// A peer that stands in the file.
-pub(crate) fn of_file(peer: &crate::configure::PeerConfig) -> Member {
-    Member {
-        name: peer.name.clone(),
-        service: peer.service,
-        address: peer.address,
-        region: peer.region,
-        zone: peer.zone.clone(),
-        priority: peer.priority,
-        weight: peer.weight,
     }
 }
 

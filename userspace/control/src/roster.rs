@@ -3,31 +3,13 @@
 //! Calls, counters and records refer to a peer by its number. A peer that leaves keeps its number for an
 //! hour, so that its calls can end, and only then somebody else gets it.
 
+pub use crate::configure::PeerConfig as Member;
 use exchange::MAX_PEERS;
-use routing::{PeerId, RegionId, ServiceId};
+use routing::{PeerId, ServiceId};
 use std::{collections::HashMap, net::SocketAddr, time::Duration};
 
 /// How long the number of a peer that left is not given to another one.
 const KEPT: Duration = Duration::from_secs(3600);
-
-/// A peer.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Member {
-    /// Name.
-    pub name: String,
-    /// Its service.
-    pub service: ServiceId,
-    /// Address.
-    pub address: SocketAddr,
-    /// Region.
-    pub region: Option<RegionId>,
-    /// Zone.
-    pub zone: Option<String>,
-    /// Priority.
-    pub priority: u16,
-    /// Weight.
-    pub weight: u16,
-}
 
 /// What makes a peer the same one: its address, seen from its service's listener.
 type Key = (ServiceId, SocketAddr);

@@ -194,7 +194,7 @@ pub struct ServiceConfig {
     pub removed: bool,
 }
 
-/// A peer.
+/// A peer: one that stands in the file, or one that DNS names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PeerConfig {
     /// Name.

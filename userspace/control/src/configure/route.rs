@@ -2,13 +2,13 @@
 //! all of them healthy.
 
 use super::{Checked, DiscoverConfig, schema::Lookup};
-use crate::{assemble, controller, judge::Judge, observe::Observer, roster::Roster};
+use crate::{assemble, judge::Judge, observe::Observer, roster::Roster};
 use std::time::Duration;
 
 /// The plan of every listener, as text.
 pub fn plans(config: &Checked) -> String {
     let mut roster = Roster::default();
-    roster.update(Duration::ZERO, config.peers.iter().map(controller::of_file).collect());
+    roster.update(Duration::ZERO, config.peers.clone());
     let observer = Observer::default();
     let judge = Judge::new(Duration::ZERO, config, None);
     let table = assemble::table(config, (&roster, &observer, &judge), (1, Duration::ZERO), false);
