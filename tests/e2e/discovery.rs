@@ -211,6 +211,11 @@ fn every_zone_leads_to_the_right_peers() -> Result<()> {
     world.start(&config(""))?;
     eventually("the circle is left", SOON, || world.name().is_ok_and(|n| n["latest"] != "not answered yet"))?;
     ensure!(world.peers()?.is_empty(), "{:?}", world.peers()?);
+    // And cost the other targets nothing.
+    let records = "_sip._udp IN SRV 1 1 5060 l1\nl1 IN CNAME l2\nl2 IN CNAME l1\n_sip._udp IN SRV 2 1 5060 h2\nh2 IN A 192.0.2.2\n";
+    world.serve(Some(&zone(60, records)))?;
+    world.start(&config(""))?;
+    world.wait_for_peers(&["192.0.2.2:5060"])?;
     // TTL 0 means the floor, not a flood.
     world.serve(Some(&read("ttl-zero")?))?;
     world.start(&config(""))?;

@@ -60,7 +60,7 @@ impl Resolver {
             None => self.addresses(&question.name, question).await.map(|(addresses, ttl)| {
                 let target =
                     |address| Target { host: question.name.clone(), address, priority: 0, weight: 1 };
-                Answer::Targets(addresses.into_iter().map(target).collect(), ttl)
+                Answer::whole(addresses.into_iter().map(target).collect(), ttl)
             }),
             Some(label) => self.service(label, question).await,
         };
@@ -85,7 +85,7 @@ impl Resolver {
                 let (addresses, ttl) = self.addresses(&question.name, question).await?;
                 let target =
                     |address| Target { host: question.name.clone(), address, priority: 0, weight: 1 };
-                return Ok(Answer::Targets(addresses.into_iter().map(target).collect(), ttl));
+                return Ok(Answer::whole(addresses.into_iter().map(target).collect(), ttl));
             }
             Err(nothing) => return Err(nothing),
         };
@@ -101,7 +101,15 @@ impl Resolver {
             return if records.is_empty() { Err(Nothing::Negative) } else { Ok(Answer::Absent(ttl)) };
         }
         records.sort_by_key(|srv| srv.priority);
-        records.truncate(MAX_TARGETS);
+        if records.len() > MAX_TARGETS {
+            tracing::warn!(
+                name = owner,
+                records = records.len(),
+                most = MAX_TARGETS,
+                "too many servers, the last ones are left out"
+            );
+            records.truncate(MAX_TARGETS);
+        }
         let named = records.iter().filter(|srv| !srv.target.is_root());
         let looked_up = named.map(|srv| async move {
             let host = srv.target.to_ascii().trim_end_matches('.').to_ascii_lowercase();
@@ -109,7 +117,8 @@ impl Resolver {
             (*srv, self.addresses(&host, &asked).await, host)
         });
         let mut targets = Vec::new();
-        let mut failed = None;
+        let mut failed = Vec::new();
+        let mut why = String::new();
         for (srv, addresses, host) in join_all(looked_up).await {
             match addresses {
                 Ok((addresses, address_ttl)) => {
@@ -123,15 +132,17 @@ impl Resolver {
                 }
                 // A target that has no address of the family is passed over.
                 Err(Nothing::Negative) => {}
-                Err(Nothing::Failed(error)) => failed = Some(format!("{host}: {error}")),
+                Err(Nothing::Failed(error)) => {
+                    why = format!("{host}: {error}");
+                    failed.push(host);
+                }
             }
         }
         targets.truncate(MAX_TARGETS);
-        match (targets.is_empty(), failed) {
-            // Half an answer is none: the other targets would be lost until the next look-up.
-            (_, Some(error)) => Err(Nothing::Failed(error)),
-            (true, None) => Err(Nothing::Negative),
-            (false, None) => Ok(Answer::Targets(targets, ttl)),
+        match (targets.is_empty(), failed.is_empty()) {
+            (true, false) => Err(Nothing::Failed(why)),
+            (true, true) => Err(Nothing::Negative),
+            (false, _) => Ok(Answer::Targets { targets, ttl, failed }),
         }
     }
 

@@ -60,11 +60,25 @@ pub struct Target {
     pub weight: u16,
 }
 
+impl Answer {
+    /// Servers that are all known.
+    pub fn whole(targets: Vec<Target>, ttl: Duration) -> Self {
+        Self::Targets { targets, ttl, failed: Vec::new() }
+    }
+}
+
 /// What DNS says.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer {
     /// These servers, for so long.
-    Targets(Vec<Target>, Duration),
+    Targets {
+        /// The servers.
+        targets: Vec<Target>,
+        /// How long DNS vouches for them.
+        ttl: Duration,
+        /// Hosts whose addresses nobody could tell: what was known of them stays.
+        failed: Vec<String>,
+    },
     /// The service is decidedly not there (RFC 2782: target `.`), for so long.
     Absent(Duration),
     /// The name does not exist, or has no such record.

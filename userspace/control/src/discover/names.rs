@@ -112,9 +112,11 @@ impl Names {
         let within = |ttl: Duration| now + ttl.clamp(config.ttl_floor, config.ttl_ceiling);
         let before = (entry.latest, entry.targets.len());
         let (latest, targets) = match answer {
-            Answer::Targets(targets, ttl) => {
-                entry.next_at = within(ttl);
-                ("answered", Some(targets))
+            Answer::Targets { mut targets, ttl, failed } => {
+                entry.next_at = within(if failed.is_empty() { ttl } else { config.ttl_floor });
+                // One host that cannot be looked up costs the others nothing, and keeps what it had.
+                targets.extend(entry.targets.iter().filter(|t| failed.contains(&t.host)).cloned());
+                (if failed.is_empty() { "answered" } else { "answered in part" }, Some(targets))
             }
             Answer::Absent(ttl) => {
                 entry.next_at = within(ttl);
@@ -270,7 +272,7 @@ mod tests {
     #[test]
     fn ttls_are_kept_within_floor_and_ceiling() {
         let mut w = World::new();
-        let answer = |ttl| Answer::Targets(targets(&[1]), S(ttl));
+        let answer = |ttl| Answer::whole(targets(&[1]), S(ttl));
         assert_eq!(w.step(answer(0)), (0, true));
         assert_eq!(w.step(answer(30)), (5, false));
         assert_eq!(w.step(answer(86_400)), (35, false));
@@ -281,7 +283,7 @@ mod tests {
     fn failures_keep_the_servers_and_are_asked_again_ever_more_slowly() {
         let mut w = World::new();
         assert!(w.names.is_unknown(&question()));
-        w.step(Answer::Targets(targets(&[1, 2]), S(60)));
+        w.step(Answer::whole(targets(&[1, 2]), S(60)));
         let mut times = Vec::new();
         for _ in 0..8 {
             let (at, changed) = w.step(Answer::Failed("SERVFAIL".to_owned()));
@@ -290,14 +292,26 @@ mod tests {
         }
         assert_eq!(times, [60, 61, 63, 67, 75, 91, 123, 183], "1, 2, 4 ... and at last every 60 seconds");
         assert_eq!(w.names.status(S(200))[0].stale_for, Some(S(140)));
-        assert!(w.step(Answer::Targets(targets(&[2]), S(60))).1);
+        assert!(w.step(Answer::whole(targets(&[2]), S(60))).1);
         assert_eq!(w.names.status(S(300))[0].stale_for, None);
+    }
+
+    #[test]
+    fn a_host_that_cannot_be_looked_up_keeps_what_it_had_and_costs_the_others_nothing() {
+        let mut w = World::new();
+        w.step(Answer::whole(targets(&[1, 2]), S(60)));
+        let part = Answer::Targets { targets: targets(&[2, 3]), ttl: S(60), failed: vec!["h1".to_owned()] };
+        let (_, changed) = w.step(part);
+        let hosts: Vec<_> = w.names.targets(&question()).iter().map(|t| t.host.clone()).collect();
+        assert_eq!((changed, hosts), (true, ["h2", "h3", "h1"].map(str::to_owned).to_vec()));
+        assert_eq!(w.names.next(), Some(S(65)), "asked again soon");
+        assert!(w.step(Answer::whole(targets(&[3]), S(60))).1 && w.hosts() == 1);
     }
 
     #[test]
     fn a_name_that_vanished_keeps_its_servers_for_the_time_of_grace() {
         let mut w = World::new();
-        w.step(Answer::Targets(targets(&[1]), S(5)));
+        w.step(Answer::whole(targets(&[1]), S(5)));
         let mut gone_at = None;
         while gone_at.is_none() {
             let (at, changed) = w.step(Answer::Negative);
@@ -306,7 +320,7 @@ mod tests {
         assert_eq!((gone_at, w.hosts()), (Some(305), 0));
         // A failure in between proves nothing about the name, nor does it prolong the grace.
         let mut w = World::new();
-        w.step(Answer::Targets(targets(&[1]), S(5)));
+        w.step(Answer::whole(targets(&[1]), S(5)));
         w.step(Answer::Negative);
         w.step(Answer::Failed("timeout".to_owned()));
         while w.hosts() > 0 {
@@ -318,7 +332,7 @@ mod tests {
     #[test]
     fn a_service_that_is_decidedly_absent_goes_at_once_and_an_unknown_name_is_settled() {
         let mut w = World::new();
-        w.step(Answer::Targets(targets(&[1]), S(5)));
+        w.step(Answer::whole(targets(&[1]), S(5)));
         assert!(w.step(Answer::Absent(S(60))).1 && w.hosts() == 0);
         let mut w = World::new();
         assert!(!w.step(Answer::Negative).1 && !w.names.is_unknown(&question()));
@@ -330,7 +344,7 @@ mod tests {
         w.names.restore(S(0), &question(), targets(&[7]));
         assert!(!w.names.is_unknown(&question()) && w.hosts() == 1);
         assert!(!w.step(Answer::Failed("timeout".to_owned())).1 && w.hosts() == 1);
-        assert!(w.step(Answer::Targets(targets(&[1]), S(60))).1);
+        assert!(w.step(Answer::whole(targets(&[1]), S(60))).1);
         w.names.restore(S(2), &question(), targets(&[7]));
         assert_eq!(w.names.targets(&question()), targets(&[1]), "never over an answer");
     }
@@ -338,7 +352,7 @@ mod tests {
     #[test]
     fn after_a_failed_peer_its_name_is_asked_soon() {
         let mut w = World::new();
-        w.step(Answer::Targets(targets(&[1]), S(60)));
+        w.step(Answer::whole(targets(&[1]), S(60)));
         w.names.hurry(S(10), &question());
         assert_eq!(w.names.next(), Some(S(15)));
         w.names.hurry(S(11), &question());
@@ -349,7 +363,7 @@ mod tests {
     fn transitions_are_noted_once() {
         let mut w = World::new();
         for _ in 0..3 {
-            w.step(Answer::Targets(targets(&[1]), S(60)));
+            w.step(Answer::whole(targets(&[1]), S(60)));
         }
         w.step(Answer::Failed("x".to_owned()));
         w.step(Answer::Failed("x".to_owned()));
