@@ -112,11 +112,6 @@ impl Controller {
         self.generation
     }
 
-    /// Who may send is told for the first time, whole.
-    pub fn tell_sources(&mut self, steering: &mut dyn Steering) {
-        self.publish_sources(steering);
-    }
-
     /// Addresses of new peers, whose next hops will be needed.
     pub fn take_new_addresses(&mut self) -> Vec<IpAddr> {
         std::mem::take(&mut self.new_addresses)
@@ -124,14 +119,8 @@ impl Controller {
 
     /// Sends the probes that are due.
     pub fn probe_due(&mut self, now: Duration) {
-        let (observer, config, roster) = (&self.observer, &self.config, &self.roster);
-        let policy = |peer| {
-            let member = roster.get(peer).filter(|_| roster.is_present(peer))?;
-            Some(&config.services.get(usize::from(member.service.0))?.policy)
-        };
-        let interval = |peer| observer.probe_interval(peer, policy(peer)?);
-        while let Some(peer) = self.schedule.pop(now, interval) {
-            let Some(policy) = policy(peer) else { continue };
+        while let Some(peer) = self.schedule.pop(now, |peer| self.observer.probe_interval(peer)) {
+            let Some(policy) = self.observer.policy(peer) else { continue };
             let worker = self.prober;
             self.prober = (self.prober + 1) % self.exchange.errands.len();
             let errand = Errand::Probe { peer, timeout: policy.timeout };
@@ -162,7 +151,10 @@ impl Controller {
         for report in reports {
             matters |= self.observer.on_report(now, report, &self.roster, &mut self.history);
         }
-        self.settle(now, matters, steering);
+        // Most reports only confirm what is known.
+        if matters {
+            self.settle(now, true, steering);
+        }
     }
 
     /// Time has passed: reads what the workers counted, ends hold-downs, starts trials.
@@ -173,7 +165,12 @@ impl Controller {
         for peer in self.observer.take_suspects() {
             self.schedule.plan(peer, now);
         }
-        self.settle(now, matters, steering);
+        if matters {
+            self.settle(now, true, steering);
+        } else {
+            // The end of a shadow's hold-down moves nothing, and is told all the same.
+            self.tell(now);
+        }
     }
 
     /// Names to ask DNS for now.
@@ -181,24 +178,24 @@ impl Controller {
         self.names.due(now)
     }
 
-    /// DNS has answered.
+    /// DNS has answered; whether the servers changed.
     pub fn on_answer(
         &mut self,
         now: Duration,
         question: &Question,
         answer: Answer,
         steering: &mut dyn Steering,
-    ) {
-        if self.names.on_answer(now, question, answer, &mut self.history) {
+    ) -> bool {
+        let changed = self.names.on_answer(now, question, answer, &mut self.history);
+        if changed {
             self.call_the_roll(now);
-            self.settle(now, true, steering);
-        } else {
-            // What is known of the name may have settled what was UNKNOWN.
-            self.settle(now, false, steering);
         }
+        // Even without a change it may settle what was UNKNOWN.
+        self.settle(now, changed, steering);
+        changed
     }
 
-    /// The operator says something about peers; the names of those that there are none of.
+    /// The operator says something about peers.
     pub fn admit(
         &mut self,
         now: Duration,
@@ -275,13 +272,6 @@ impl Controller {
         Ok(changes)
     }
 
-    /// Services in the configuration whose peers are not all known.
-    fn resolving(&self, service: ServiceId, region: Option<RegionId>) -> bool {
-        let Some(service) = self.config.services.get(usize::from(service.0)) else { return false };
-        let in_region = service.discover.iter().filter(|d| region.is_none() || d.region == region);
-        in_region.into_iter().any(|d| self.names.is_unknown(&Question::new(d, service.ipv4)))
-    }
-
     fn want_names(&mut self, now: Duration) {
         let questions =
             self.config.services.iter().flat_map(|s| s.discover.iter().map(|d| Question::new(d, s.ipv4)));
@@ -318,14 +308,8 @@ impl Controller {
     fn apply(&mut self, now: Duration, update: &Update) {
         self.observer.join(now, &update.joined, &self.config, &self.roster);
         self.observer.leave(now, &update.left);
-        let spread = update
-            .joined
-            .iter()
-            .filter_map(|id| {
-                Some(self.config.services.get(usize::from(self.roster.get(*id)?.service.0))?.policy.interval)
-            })
-            .min()
-            .unwrap_or_default();
+        let intervals = update.joined.iter().filter_map(|id| Some(self.observer.policy(*id)?.interval));
+        let spread = intervals.min().unwrap_or_default();
         self.schedule.start(now, &update.joined, spread.min(FIRST_PROBES));
         update.left.iter().for_each(|id| self.schedule.stop(*id));
         let addresses = update.joined.iter().filter_map(|id| self.roster.get(*id));
@@ -336,12 +320,9 @@ impl Controller {
     }
 
     fn evaluate(&mut self, now: Duration) -> bool {
-        let mut judge = std::mem::take(&mut self.judge);
-        let mut history = std::mem::take(&mut self.history);
         let parts = (&self.config, &self.roster, &self.observer);
-        let matters = judge.evaluate(now, parts, |s, r| self.resolving(s, r), &mut history);
-        (self.judge, self.history) = (judge, history);
-        matters
+        let resolving = |service, region| is_resolving(&self.config, &self.names, service, region);
+        self.judge.evaluate(now, parts, resolving, &mut self.history)
     }
 
     /// Judges anew, and publishes if anything changed that matters to routing.
@@ -352,7 +333,7 @@ impl Controller {
             return;
         }
         self.publish_table(now);
-        self.publish_sources(steering);
+        self.tell_sources(steering);
     }
 
     /// Runs the operator's program for every new transition, and has DNS asked about peers that fell.
@@ -360,13 +341,20 @@ impl Controller {
         let total = self.history.total();
         let new = (total - self.told) as usize;
         self.told = total;
-        let mut fell = false;
         for event in self.history.latest(new) {
             self.hook.run(&self.config.health.command, self.config.health.command_timeout, event);
-            fell |= event.kind == Kind::Peer && event.to == State::Unhealthy.label();
-        }
-        if fell {
-            self.hurry_names(now);
+            if event.kind != Kind::Peer || event.to != State::Unhealthy.label() {
+                continue;
+            }
+            // Perhaps DNS knows better by now.
+            let fallen = self.roster.named(&event.name).and_then(|id| self.roster.get(id));
+            let Some((peer, service)) = fallen.and_then(|p| Some((p, self.config.service(p.service)?)))
+            else {
+                continue;
+            };
+            for discover in service.discover.iter().filter(|d| d.region == peer.region) {
+                self.names.hurry(now, &Question::new(discover, service.ipv4));
+            }
         }
     }
 
@@ -383,7 +371,7 @@ impl Controller {
     }
 
     /// Who may send: to the workers, and what changed of it to the XDP programs, with the generation.
-    fn publish_sources(&mut self, steering: &mut dyn Steering) {
+    pub fn tell_sources(&mut self, steering: &mut dyn Steering) {
         let sources = assemble::sources(&self.config, &self.roster, &self.observer);
         let (mut result, mut same) = (Ok(()), sources.len() == self.sources.len());
         for (prefix, source) in &sources {
@@ -404,22 +392,13 @@ impl Controller {
         }
         self.sources = sources;
     }
+}
 
-    /// Asks DNS soon about the names that the peers come from which have just become UNHEALTHY.
-    fn hurry_names(&mut self, now: Duration) {
-        let fallen = |(id, _): &(PeerId, &Member)| {
-            let details = self.observer.details(*id);
-            details.is_some_and(|d| d.state == State::Unhealthy && d.since == now)
-        };
-        let fallen: Vec<_> =
-            self.roster.present().filter(fallen).map(|(_, m)| (m.service, m.region)).collect();
-        for (service, region) in fallen {
-            let Some(service) = self.config.services.get(usize::from(service.0)) else { continue };
-            for discover in service.discover.iter().filter(|d| d.region == region) {
-                self.names.hurry(now, &Question::new(discover, service.ipv4));
-            }
-        }
-    }
+/// Whether a service has peers in a region of which nothing was ever learned.
+fn is_resolving(config: &Checked, names: &Names, service: ServiceId, region: Option<RegionId>) -> bool {
+    let Some(service) = config.service(service) else { return false };
+    let mut in_region = service.discover.iter().filter(|d| region.is_none() || d.region == region);
+    in_region.any(|d| names.is_unknown(&Question::new(d, service.ipv4)))
 }
 
 /// A name of its own for a server that DNS names: its host, with its address where the host has several,

@@ -53,8 +53,7 @@ impl Judge {
             ..Self::default()
         };
         for composite in &health.composites {
-            let (judged, verdict) =
-                same_composite(composite).map_or_else(|| (unknown(), None), |(judged, v)| (judged, v));
+            let (judged, verdict) = same_composite(composite).unwrap_or_else(|| (unknown(), None));
             judge.composites.push(judged);
             judge.verdicts.push(verdict.unwrap_or_else(|| Verdict::new(composite.failback)));
         }
@@ -81,24 +80,33 @@ impl Judge {
                 }
             }
             let state = source.threshold.judge(&members);
-            let cause = format!(
-                "{} of {} peers healthy, {} unknown; needs {} % and {}",
-                members.healthy,
-                members.total(),
-                members.unknown,
-                source.threshold.min_percent,
-                source.threshold.min_healthy
-            );
             judged.members = members;
-            judged.turn(now, state, || history_of(history, Kind::Source, &source.name, cause));
+            if let Some(before) = judged.turn(now, state) {
+                let cause = format!(
+                    "{} of {} peers healthy, {} unknown; needs {} % and {}",
+                    members.healthy,
+                    members.total(),
+                    members.unknown,
+                    source.threshold.min_percent,
+                    source.threshold.min_healthy
+                );
+                history.note(Kind::Source, &source.name, before.label(), state.label(), cause);
+            }
         }
         let states: Vec<_> = self.sources.iter().map(|s| s.state).collect();
         let results = config.health.tree.evaluate(&states);
         let mut matters = false;
         for (i, (composite, state)) in config.health.composites.iter().zip(results).enumerate() {
-            let mode = if composite.enforced { "enforced" } else { "shadow" };
-            self.composites[i]
-                .turn(now, state, || history_of(history, Kind::Composite, &composite.name, mode.to_owned()));
+            if let Some(before) = self.composites[i].turn(now, state) {
+                let mode = if composite.enforced { "enforced" } else { "shadow" };
+                history.note(
+                    Kind::Composite,
+                    &composite.name,
+                    before.label(),
+                    state.label(),
+                    mode.to_owned(),
+                );
+            }
             let verdict = &mut self.verdicts[i];
             if verdict.on_state(now, state) {
                 note_verdict(history, config, composite, verdict.is_down(), "its state");
@@ -164,26 +172,20 @@ impl Judge {
     }
 }
 
-/// How a change of state is noted once it is known: from, to.
-type Note<'a> = Box<dyn FnOnce(State, State) + 'a>;
-
-fn history_of<'a>(history: &'a mut History, kind: Kind, name: &'a str, cause: String) -> Note<'a> {
-    Box::new(move |from, to| history.note(kind, name, from.label(), to.label(), cause))
-}
-
 impl Judged {
-    fn turn<'a>(&mut self, now: Duration, to: State, note: impl FnOnce() -> Note<'a>) {
+    /// The state is this now; the one before, if that was another.
+    fn turn(&mut self, now: Duration, to: State) -> Option<State> {
         if self.state == to {
-            return;
+            return None;
         }
-        note()(self.state, to);
-        (self.state, self.since) = (to, now);
+        self.since = now;
+        Some(std::mem::replace(&mut self.state, to))
     }
 }
 
 /// In use, or avoided: in shadow mode what would be.
 fn note_verdict(history: &mut History, config: &Checked, composite: &CompositeConfig, down: bool, why: &str) {
-    let Some(region) = composite.region.and_then(|r| config.regions.get(usize::from(r.0))) else { return };
+    let Some(region) = config.region_name(composite.region) else { return };
     let words = match (composite.enforced, down) {
         (true, true) => ("in use", "avoided"),
         (true, false) => ("avoided", "in use"),

@@ -26,8 +26,8 @@ struct Observed {
     rtt: Option<Duration>,
     /// Requests answered and lost, as counted by all workers, that were evidence already.
     counted: (u64, u64),
-    /// The leave that is out, and the number of the trial that it is for.
-    trial: Option<(u32, Trial)>,
+    /// The leave that is out.
+    trial: Option<Trial>,
 }
 
 /// What people see of a peer's health.
@@ -191,7 +191,7 @@ impl Observer {
         let transition = work(health);
         let mut matters = health.share() != before.0;
         if health.trials() != before.1 {
-            observed.trial = Some((health.trials(), Trial::new()));
+            observed.trial = Some(Trial::new());
             matters = true;
         }
         if let Some(transition) = transition {
@@ -238,16 +238,21 @@ impl Observer {
 
     /// Leave for a trial call to a peer.
     pub fn trial(&self, peer: PeerId) -> Option<Trial> {
-        self.peers.get(usize::from(peer.0))?.trial.as_ref().map(|(_, trial)| trial.clone())
+        self.peers.get(usize::from(peer.0))?.trial.clone()
     }
 
     /// Time between two probes of a peer, and its random part in percent; none: it is not probed.
-    pub fn probe_interval(&self, peer: PeerId, policy: &Policy) -> Option<(Duration, u8)> {
+    pub fn probe_interval(&self, peer: PeerId) -> Option<(Duration, u8)> {
         let observed = self.peers.get(usize::from(peer.0))?;
         if observed.admission == Admission::Disabled {
             return None;
         }
-        Some((observed.health.probe_interval()?, policy.jitter_percent))
+        Some((observed.health.probe_interval()?, observed.health.policy().jitter_percent))
+    }
+
+    /// The policy that a peer is judged by.
+    pub fn policy(&self, peer: PeerId) -> Option<&Policy> {
+        Some(self.peers.get(usize::from(peer.0))?.health.policy())
     }
 
     /// When [`Observer::on_time`] has something to do.
@@ -271,9 +276,9 @@ impl Observer {
     }
 }
 
-/// The policy that a peer is judged by.
+/// The policy of a peer's service.
 fn policy(config: &Checked, roster: &Roster, peer: PeerId) -> Policy {
-    let service = roster.get(peer).and_then(|member| config.services.get(usize::from(member.service.0)));
+    let service = roster.get(peer).and_then(|member| config.service(member.service));
     service.map_or_else(Policy::default, |s| s.policy)
 }
 

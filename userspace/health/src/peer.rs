@@ -165,6 +165,11 @@ impl PeerHealth {
         other
     }
 
+    /// What it is judged by.
+    pub fn policy(&self) -> &Policy {
+        &self.policy
+    }
+
     /// Current state.
     pub fn state(&self) -> State {
         self.state

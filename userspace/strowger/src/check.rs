@@ -40,10 +40,8 @@ fn print_summary(config: &Checked) {
         );
     }
     for composite in config.health.composites.iter().filter(|c| c.enforced) {
-        let Some(region) = composite.region.and_then(|r| config.regions.get(usize::from(r.0))) else {
-            continue;
-        };
-        let services = composite.services.iter().filter_map(|s| config.services.get(usize::from(s.0)));
+        let Some(region) = config.region_name(composite.region) else { continue };
+        let services = composite.services.iter().filter_map(|s| config.service(*s));
         let bound = services.map(|s| control::detection_bound(&s.policy)).max().unwrap_or_default();
         println!(
             "composite {}: new calls leave region {region} within {:.1} s after too many of its peers died",

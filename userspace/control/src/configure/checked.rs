@@ -60,6 +60,18 @@ pub struct Checked {
     pub warnings: Vec<String>,
 }
 
+impl Checked {
+    /// A service.
+    pub fn service(&self, id: ServiceId) -> Option<&ServiceConfig> {
+        self.services.get(usize::from(id.0))
+    }
+
+    /// Name of a region.
+    pub fn region_name(&self, region: Option<RegionId>) -> Option<&str> {
+        self.regions.get(usize::from(region?.0)).map(String::as_str)
+    }
+}
+
 /// How names are resolved.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DnsConfig {

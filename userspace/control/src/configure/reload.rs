@@ -88,10 +88,9 @@ impl Checked {
         compare(&mut lines, "service", &services(running), &services(self));
         let peers = |c: &Self| -> Vec<(String, String)> {
             let shown = |p: &PeerConfig| {
-                let region = p.region.and_then(|r| c.regions.get(usize::from(r.0)));
                 let zone = p.zone.as_deref().unwrap_or("none");
-                let region = region.map_or("none", String::as_str);
-                let of = &c.services[usize::from(p.service.0)].name;
+                let region = c.region_name(p.region).unwrap_or("none");
+                let of = c.service(p.service).map_or("", |s| &s.name);
                 let (address, priority, weight) = (p.address, p.priority, p.weight);
                 format!(
                     "{address} service {of} region {region} zone {zone} priority {priority} weight {weight}"
@@ -102,15 +101,16 @@ impl Checked {
         compare(&mut lines, "peer", &peers(running), &peers(self));
         let listeners = |c: &Self| -> Vec<(String, String)> {
             let service =
-                |l: &super::ListenerConfig| l.service.map(|s| c.services[usize::from(s.0)].name.clone());
+                |l: &super::ListenerConfig| l.service.and_then(|s| Some(c.service(s)?.name.clone()));
             c.listeners.iter().map(|l| (l.name.clone(), format!("service {:?}", service(l)))).collect()
         };
         compare(&mut lines, "listener", &listeners(running), &listeners(self));
         let allow = |c: &Self| -> Vec<(String, String)> {
-            let name =
-                |r: &Option<routing::RegionId>| r.and_then(|r| c.regions.get(usize::from(r.0)).cloned());
             let prefix = |p: &exchange::sources::Prefix| format!("{}/{}", p.address, p.length);
-            c.allow.iter().map(|(p, region)| (prefix(p), format!("region {:?}", name(region)))).collect()
+            c.allow
+                .iter()
+                .map(|(p, region)| (prefix(p), format!("region {:?}", c.region_name(*region))))
+                .collect()
         };
         compare(&mut lines, "allow", &allow(running), &allow(self));
         let regions = |c: &Self| -> Vec<(String, String)> {

@@ -18,9 +18,7 @@ pub fn plans(config: &Checked) -> String {
             out += &format!("listener {} ({}): no new calls\n", listener.name, listener.address);
             continue;
         };
-        let Some((service, planned)) =
-            config.services.get(usize::from(id.0)).zip(table.services.get(usize::from(id.0)))
-        else {
+        let Some((service, planned)) = config.service(id).zip(table.service(id)) else {
             continue;
         };
         out += &format!("listener {} ({}): service {}\n", listener.name, listener.address, service.name);
@@ -42,8 +40,7 @@ pub fn plans(config: &Checked) -> String {
 }
 
 fn asked(config: &Checked, discover: &DiscoverConfig) -> String {
-    let region = discover.region.and_then(|r| config.regions.get(usize::from(r.0)));
-    let region = region.map_or(String::new(), |r| format!(", region {r}"));
+    let region = config.region_name(discover.region).map_or(String::new(), |r| format!(", region {r}"));
     let what = match discover.lookup {
         Lookup::Srv => format!("SRV {}.{}", discover.label, discover.name),
         Lookup::Naptr => format!("NAPTR {}", discover.name),

@@ -102,22 +102,6 @@ pub struct Health {
     pub composite: Vec<Composite>,
 }
 
-impl Health {
-    /// Sources that watch a region.
-    pub fn sources_in<'a>(&'a self, region: &'a str) -> impl Iterator<Item = &'a Source> {
-        self.source.iter().filter(move |s| s.region.as_ref().is_some_and(|r| r.get_ref() == region))
-    }
-
-    /// The least share of peers that a source needs.
-    pub fn percent_of(&self, source: &Source) -> u8 {
-        let named =
-            |p: &&HealthPolicy| source.policy.as_ref().is_some_and(|n| n.get_ref() == p.name.get_ref());
-        let policy = self.policy.iter().find(named);
-        let default = health::Threshold::default().min_percent;
-        policy.and_then(|p| p.min_percent.as_ref()).map_or(default, |p| *p.get_ref())
-    }
-}
-
 /// `[[health.policy]]`
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]

@@ -111,6 +111,7 @@ impl Names {
         let config = &self.config;
         let within = |ttl: Duration| now + ttl.clamp(config.ttl_floor, config.ttl_ceiling);
         let before = (entry.latest, entry.targets.len());
+        let (failed, negative) = (matches!(answer, Answer::Failed(_)), matches!(answer, Answer::Negative));
         let (latest, targets) = match answer {
             Answer::Targets { mut targets, ttl, failed } => {
                 entry.next_at = within(if failed.is_empty() { ttl } else { config.ttl_floor });
@@ -140,10 +141,10 @@ impl Names {
             }
         };
         entry.latest = latest;
-        if latest != "failed" {
+        if !failed {
             entry.failures = 0;
         }
-        if latest != "no such name" && latest != "failed" {
+        if !failed && !negative {
             entry.negative_since = None;
         }
         let changed = match targets {

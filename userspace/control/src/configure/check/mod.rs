@@ -8,7 +8,7 @@ mod services;
 
 use super::{
     Fault,
-    checked::{Checked, DnsConfig},
+    checked::{Checked, DnsConfig, HealthConfig},
     schema::File,
 };
 use exchange::sources::Prefix;
@@ -63,7 +63,7 @@ impl Checker<'_> {
         let mut peers = Vec::new();
         let service_configs = self.services(file, &listeners, &regions, &mut peers);
         let health = self.health(file, &services, &regions);
-        self.capacity(file);
+        self.capacity(file, &health);
         let allow = file.allow.iter().filter_map(|a| {
             let region = a.region.as_ref().and_then(|r| self.region(r, &regions));
             Some((self.prefix(&a.prefix)?, region))
@@ -218,9 +218,9 @@ impl Checker<'_> {
     }
 
     /// Whether each region can carry the whole load (requirement A1).
-    fn capacity(&mut self, file: &File) {
+    fn capacity(&mut self, file: &File, health: &HealthConfig) {
         let Some(load) = file.node.load_cps else { return };
-        for region in &file.region {
+        for (id, region) in (0u8..).map(RegionId).zip(&file.region) {
             let Some(capacity) = region.capacity_cps else { continue };
             let name = region.name.get_ref();
             if capacity < load {
@@ -228,13 +228,13 @@ impl Checker<'_> {
                     "region \"{name}\" carries {capacity} calls/s, the load is {load} calls/s: it could not stand in for the other region"
                 ));
             }
-            for source in file.health.sources_in(name) {
-                let percent = file.health.percent_of(source);
+            for source in health.sources.iter().filter(|s| s.region == Some(id)) {
+                let percent = source.threshold.min_percent;
                 let left = capacity * u32::from(percent) / 100;
                 if left < load && capacity >= load {
                     self.warnings.push(format!(
                         "source \"{}\" is HEALTHY with {percent} % of its peers, some {left} calls/s of {load}: min_percent = {} would be safe",
-                        source.name.get_ref(),
+                        source.name,
                         (load * 100).div_ceil(capacity)
                     ));
                 }
