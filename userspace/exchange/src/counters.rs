@@ -1,7 +1,7 @@
 //! What workers counted, readable by others: each worker writes its own board, nobody else does.
 
 use hdrhistogram::Histogram;
-use proxy::{PeerTally, Tally, report::COUNTERS};
+use proxy::{Counter, PeerTally, Tally, report::COUNTERS};
 use routing::PeerId;
 use std::{
     sync::{
@@ -120,6 +120,11 @@ impl WorkerBoard {
     /// The worker sets a gauge.
     pub fn set(&self, gauge: Gauge, value: u64) {
         self.gauges[gauge as usize].store(value, Ordering::Relaxed);
+    }
+
+    /// One of its counters.
+    pub fn counter(&self, counter: Counter) -> u64 {
+        self.counters[counter as usize].load(Ordering::Relaxed)
     }
 
     /// A gauge's value.

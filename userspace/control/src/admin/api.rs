@@ -139,15 +139,15 @@ pub fn answer(
     let now = around.now;
     match request {
         Request::Status => Reply::json(200, &status::collect(controller, around)),
-        Request::Peers => Reply::json(200, &status::peers(controller, around.exchange, now)),
+        Request::Peers => Reply::json(200, &status::peers(controller, &status::tally(around.exchange), now)),
         Request::Peer(name) => {
-            let peers = status::peers(controller, around.exchange, now);
+            let peers = status::peers(controller, &status::tally(around.exchange), now);
             match peers.into_iter().find(|p| p.name == *name) {
                 Some(peer) => Reply::json(200, &peer),
                 None => no_such("peer", name),
             }
         }
-        Request::Regions => Reply::json(200, &status::regions(controller)),
+        Request::Regions => Reply::json(200, &status::regions(controller, around.exchange)),
         Request::Health => Reply::json(200, &status::health(controller, now)),
         Request::Names => Reply::json(200, &status::names(controller, now)),
         Request::Events(count) => {

@@ -107,7 +107,7 @@ fn attempt(
     };
     AttemptStory {
         peer: name(a),
-        region: peer(a).and_then(|p| config.regions.get(usize::from(p.region?.0)).cloned()),
+        region: peer(a).and_then(|p| config.region_name(p.region)).map(str::to_owned),
         why,
         after_ms: ms(record.at, a.at),
         first_response: a.first.map(|(status, at)| (status, ms(a.at, at))),

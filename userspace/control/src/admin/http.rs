@@ -8,7 +8,7 @@ use super::{api, explain, status};
 use axum::{
     Router,
     body::Body,
-    extract::{Path, Query, Request as HttpRequest, State},
+    extract::{Path, Query, Request as HttpRequest, State, rejection::QueryRejection},
     http::{HeaderValue, StatusCode, header, uri::Authority},
     middleware::{self, Next},
     response::{IntoResponse, Response},
@@ -195,17 +195,14 @@ fn bounded(last: Option<usize>, default: usize) -> Result<usize, Reply> {
     Ok(wanted)
 }
 
-async fn events(
-    state: State<Questions>,
-    query: Result<Query<Last>, axum::extract::rejection::QueryRejection>,
-) -> Response {
-    match query {
-        Ok(Query(Last { last })) => match bounded(last, 100) {
-            Ok(count) => ask(state, Request::Events(count)).await,
-            Err(refusal) => reply(refusal),
-        },
-        Err(error) => reply(Reply::error(400, error.body_text())),
-    }
+/// What a query says.
+fn read<T>(query: Result<Query<T>, QueryRejection>) -> Result<T, Reply> {
+    query.map(|Query(said)| said).map_err(|error| Reply::error(400, error.body_text()))
+}
+
+async fn events(state: State<Questions>, query: Result<Query<Last>, QueryRejection>) -> Response {
+    let request = read(query).and_then(|Last { last }| Ok(Request::Events(bounded(last, 100)?)));
+    ask_if_sound(state, request).await
 }
 
 #[derive(Deserialize)]
@@ -215,18 +212,12 @@ struct Which {
     last: Option<usize>,
 }
 
-async fn calls(
-    state: State<Questions>,
-    query: Result<Query<Which>, axum::extract::rejection::QueryRejection>,
-) -> Response {
-    match query {
-        Ok(Query(Which { call_id, last })) => match (bounded(last, 10), call_id) {
-            (Err(refusal), _) => reply(refusal),
-            (Ok(_), Some(id)) => ask(state, Request::Explain(Calls::Of(id.as_bytes().into()))).await,
-            (Ok(count), None) => ask(state, Request::Explain(Calls::Latest(count))).await,
-        },
-        Err(error) => reply(Reply::error(400, error.body_text())),
-    }
+async fn calls(state: State<Questions>, query: Result<Query<Which>, QueryRejection>) -> Response {
+    let request = read(query).and_then(|Which { call_id, last }| {
+        let count = bounded(last, 10)?;
+        Ok(Request::Explain(call_id.map_or(Calls::Latest(count), |id| Calls::Of(id.as_bytes().into()))))
+    });
+    ask_if_sound(state, request).await
 }
 
 fn admission(word: &str) -> Result<Admission, Reply> {
@@ -242,17 +233,11 @@ fn admission(word: &str) -> Result<Admission, Reply> {
 }
 
 async fn admit_peer(state: State<Questions>, Path((name, word)): Path<(String, String)>) -> Response {
-    match admission(&word) {
-        Ok(admission) => ask(state, Request::AdmitPeer(name, admission)).await,
-        Err(refusal) => reply(refusal),
-    }
+    ask_if_sound(state, admission(&word).map(|admission| Request::AdmitPeer(name, admission))).await
 }
 
 async fn admit_region(state: State<Questions>, Path((name, word)): Path<(String, String)>) -> Response {
-    match admission(&word) {
-        Ok(admission) => ask(state, Request::AdmitRegion(name, admission)).await,
-        Err(refusal) => reply(refusal),
-    }
+    ask_if_sound(state, admission(&word).map(|admission| Request::AdmitRegion(name, admission))).await
 }
 
 #[derive(Deserialize)]
@@ -261,13 +246,15 @@ struct Dry {
     dry: Option<bool>,
 }
 
-async fn reload(
-    state: State<Questions>,
-    query: Result<Query<Dry>, axum::extract::rejection::QueryRejection>,
-) -> Response {
-    match query {
-        Ok(Query(Dry { dry })) => ask(state, Request::Reload { dry: dry.unwrap_or(false) }).await,
-        Err(error) => reply(Reply::error(400, error.body_text())),
+async fn reload(state: State<Questions>, query: Result<Query<Dry>, QueryRejection>) -> Response {
+    let request = read(query).map(|Dry { dry }| Request::Reload { dry: dry.unwrap_or(false) });
+    ask_if_sound(state, request).await
+}
+
+async fn ask_if_sound(state: State<Questions>, request: Result<Request, Reply>) -> Response {
+    match request {
+        Ok(request) => ask(state, request).await,
+        Err(refusal) => reply(refusal),
     }
 }
 

@@ -10,7 +10,7 @@ use prometheus_client::{
     metrics::{counter::Counter, family::Family, gauge::Gauge, info::Info},
     registry::Registry,
 };
-use proxy::Counter as NodeCounter;
+use proxy::{Counter as NodeCounter, Tally};
 use std::sync::atomic::AtomicU64;
 
 type Labels = Vec<(&'static str, String)>;
@@ -43,8 +43,9 @@ pub fn expose(controller: &Controller, around: &Surroundings<'_>) -> String {
     let mut page = Page(Registry::with_prefix("strowger"));
     let version = vec![("version", env!("CARGO_PKG_VERSION").to_owned())];
     page.0.register("build", "Version of the program", Info::new(version));
-    node(&mut page, controller, around);
-    peers(&mut page, controller, around);
+    let sum = status::tally(around.exchange);
+    node(&mut page, controller, &sum, around);
+    peers(&mut page, controller, &sum, around);
     health(&mut page, controller, around);
     packets(&mut page, around);
     let mut text = String::new();
@@ -63,8 +64,8 @@ fn quantiles(times: &status::Latency) -> [(Labels, f64); 4] {
     quantiles.map(|(q, us)| (vec![("quantile", q.to_owned())], us / 1e6))
 }
 
-fn node(page: &mut Page, controller: &Controller, around: &Surroundings<'_>) {
-    let (sum, latency) = status::sums(around.exchange);
+fn node(page: &mut Page, controller: &Controller, sum: &Tally, around: &Surroundings<'_>) {
+    let latency = status::latency(around.exchange);
     for counter in NodeCounter::ALL {
         page.counter(counter.label(), counter.help(), [(Labels::new(), sum.counters[*counter as usize])]);
     }
@@ -102,8 +103,8 @@ fn node(page: &mut Page, controller: &Controller, around: &Surroundings<'_>) {
     }
 }
 
-fn peers(page: &mut Page, controller: &Controller, around: &Surroundings<'_>) {
-    let peers = status::peers(controller, around.exchange, around.now);
+fn peers(page: &mut Page, controller: &Controller, sum: &Tally, around: &Surroundings<'_>) {
+    let peers = status::peers(controller, sum, around.now);
     let labels = |p: &status::PeerStatus| -> Labels {
         vec![
             ("peer", p.name.clone()),

@@ -1,7 +1,12 @@
 //! The node's state as data: the same for the API, the command line, the page and the demo.
 
 use super::api::Surroundings;
-use crate::{controller::Controller, history::Event, observe::Details};
+use crate::{
+    configure::{Checked, ServiceConfig},
+    controller::Controller,
+    history::Event,
+    roster::Member,
+};
 use exchange::{
     Exchange,
     counters::{Gauge, latency_histogram},
@@ -10,7 +15,7 @@ use hdrhistogram::Histogram;
 use health::ProbeKind;
 use packet::DropReason;
 use proxy::{Counter, Tally};
-use routing::{PeerId, RegionId, Upstream};
+use routing::{Peer, PeerId, RegionId, Service, ServiceId, Table, Upstream};
 use serde::Serialize;
 use std::{collections::BTreeMap, time::Duration};
 use utoipa::ToSchema;
@@ -259,7 +264,7 @@ pub struct Latency {
 pub fn collect(controller: &Controller, around: Surroundings<'_>) -> Status {
     let Surroundings { now, started, exchange, xdp } = around;
     let config = &controller.config;
-    let (sum, latency) = sums(exchange);
+    let sum = tally(exchange);
     Status {
         node: config.name.clone(),
         version: env!("CARGO_PKG_VERSION"),
@@ -268,9 +273,9 @@ pub fn collect(controller: &Controller, around: Surroundings<'_>) -> Status {
         generation: controller.generation(),
         draining: controller.draining,
         ready: not_ready(controller, exchange).is_empty(),
-        regions: regions(controller),
+        regions: regions(controller, exchange),
         services: services(controller, exchange),
-        peers: peers(controller, exchange, now),
+        peers: peers(controller, &sum, now),
         health: health(controller, now),
         names: names(controller, now),
         workers: workers(config, exchange),
@@ -281,21 +286,24 @@ pub fn collect(controller: &Controller, around: Surroundings<'_>) -> Status {
             .map(|r| (r.label(), sum.drops[*r as usize]))
             .filter(|(_, n)| *n > 0)
             .collect(),
-        latency_us: latency,
+        latency_us: latency(exchange),
         publication_us: publication(exchange),
         events: controller.history.latest(EVENTS).cloned().collect(),
     }
 }
 
-/// What all workers counted and measured together.
-pub(super) fn sums(exchange: &Exchange) -> (Tally, Latency) {
+/// What all workers counted together.
+pub(super) fn tally(exchange: &Exchange) -> Tally {
     let mut sum = Tally::default();
-    let mut latency = latency_histogram();
-    for board in &exchange.boards {
-        board.add_to(&mut sum);
-        board.add_latency_to(&mut latency);
-    }
-    (sum, percentiles(&latency))
+    exchange.boards.iter().for_each(|board| board.add_to(&mut sum));
+    sum
+}
+
+/// How long packets were in the node.
+pub(super) fn latency(exchange: &Exchange) -> Latency {
+    let mut times = latency_histogram();
+    exchange.boards.iter().for_each(|board| board.add_latency_to(&mut times));
+    percentiles(&times)
 }
 
 /// How long workers took to take up new tables.
@@ -335,72 +343,60 @@ pub fn not_ready(controller: &Controller, exchange: &Exchange) -> Vec<String> {
     reasons
 }
 
-fn region_name(controller: &Controller, region: Option<RegionId>) -> Option<String> {
-    region.and_then(|r| controller.config.regions.get(usize::from(r.0)).cloned())
-}
-
-fn is_available(details: &Details) -> bool {
-    details.state != health::State::Unhealthy && details.admission == routing::Admission::Open
-}
-
 /// All regions.
-pub fn regions(controller: &Controller) -> Vec<RegionStatus> {
+pub fn regions(controller: &Controller, exchange: &Exchange) -> Vec<RegionStatus> {
+    let table = exchange.table.load();
     let config = &controller.config;
-    let members = |i: usize| {
-        let present = controller.roster.present();
-        present.filter(move |(_, p)| p.region.is_some_and(|r| usize::from(r.0) == i)).map(|(id, _)| id)
+    let region = |(id, name): (RegionId, &String)| {
+        let members = || controller.roster.present().filter(move |(_, member)| member.region == Some(id));
+        let services = config.services.iter().zip(&table.services);
+        let avoiding = services.filter(|(s, planned)| !s.removed && planned.is_region_down(Some(id)));
+        RegionStatus {
+            name: name.clone(),
+            local: config.local_region == Some(id),
+            peers: members().count(),
+            available: members().filter(|(peer, _)| is_available(&table, *peer)).count(),
+            avoided_by: avoiding.map(|(s, _)| s.name.clone()).collect(),
+        }
     };
-    let available = |id: &PeerId| controller.observer.details(*id).is_some_and(|d| is_available(&d));
-    let region = |(i, name): (usize, &String)| RegionStatus {
-        name: name.clone(),
-        local: config.local_region.is_some_and(|r| usize::from(r.0) == i),
-        peers: members(i).count(),
-        available: members(i).filter(available).count(),
-        avoided_by: (0u16..)
-            .zip(&config.services)
-            .filter(|(id, s)| {
-                !s.removed
-                    && controller.judge.regions_down(routing::ServiceId(*id), config) >> i.min(63) & 1 == 1
-            })
-            .map(|(_, s)| s.name.clone())
-            .collect(),
-    };
-    config.regions.iter().enumerate().map(region).collect()
+    (0u8..).map(RegionId).zip(&config.regions).map(region).collect()
+}
+
+fn is_available(table: &Table, peer: PeerId) -> bool {
+    table.peer(peer).is_some_and(Peer::is_available)
 }
 
 fn services(controller: &Controller, exchange: &Exchange) -> Vec<ServiceStatus> {
     let table = exchange.table.load();
     let config = &controller.config;
-    let available = |id: &&PeerId| controller.observer.details(**id).is_some_and(|d| is_available(&d));
-    let service =
-        |(id, (s, t)): (u16, (&crate::configure::ServiceConfig, &routing::Service))| ServiceStatus {
-            name: s.name.clone(),
-            listeners: config
-                .listeners
-                .iter()
-                .filter(|l| l.service == Some(routing::ServiceId(id)))
-                .map(|l| l.name.clone())
-                .collect(),
-            peers: t.peers.len(),
-            available: t.peers.iter().filter(available).count(),
-            takes_calls: table.takes_calls(t),
-            detection_bound_ms: health::bound::detection(&s.policy).as_millis() as u64,
-        };
+    let service = |(id, (s, planned)): (ServiceId, (&ServiceConfig, &Service))| ServiceStatus {
+        name: s.name.clone(),
+        listeners: config
+            .listeners
+            .iter()
+            .filter(|l| l.service == Some(id))
+            .map(|l| l.name.clone())
+            .collect(),
+        peers: planned.peers.len(),
+        available: planned.peers.iter().filter(|peer| is_available(&table, **peer)).count(),
+        takes_calls: table.takes_calls(planned),
+        detection_bound_ms: health::bound::detection(&s.policy).as_millis() as u64,
+    };
     let both = config.services.iter().zip(&table.services);
-    (0u16..).zip(both).filter(|(_, (s, _))| !s.removed).map(service).collect()
+    (0u16..).map(ServiceId).zip(both).filter(|(_, (s, _))| !s.removed).map(service).collect()
 }
 
 /// All peers.
-pub fn peers(controller: &Controller, exchange: &Exchange, now: Duration) -> Vec<PeerStatus> {
-    let (sum, _) = sums(exchange);
-    let peer = |(id, p): (PeerId, &crate::roster::Member)| {
-        let service = &controller.config.services[usize::from(p.service.0)];
+pub fn peers(controller: &Controller, sum: &Tally, now: Duration) -> Vec<PeerStatus> {
+    let config = &controller.config;
+    let peer = |(id, p): (PeerId, &Member)| {
+        let service = config.service(p.service)?;
         let details = controller.observer.details(id)?;
         let tally = sum.peers.get(usize::from(id.0)).copied().unwrap_or_default();
         Some(PeerStatus {
             name: p.name.clone(),
             service: service.name.clone(),
-            region: region_name(controller, p.region),
+            region: config.region_name(p.region).map(str::to_owned),
             zone: p.zone.clone(),
             address: p.address.to_string(),
             priority: p.priority,
@@ -433,8 +429,8 @@ pub fn health(controller: &Controller, now: Duration) -> HealthStatus {
     let sources =
         config.health.sources.iter().zip(controller.judge.sources()).map(|(s, judged)| SourceStatus {
             name: s.name.clone(),
-            service: config.services[usize::from(s.service.0)].name.clone(),
-            region: region_name(controller, s.region),
+            service: config.service(s.service).map_or_else(String::new, |s| s.name.clone()),
+            region: config.region_name(s.region).map(str::to_owned),
             state: judged.state.label(),
             since_s: age(judged.since),
             healthy: judged.members.healthy,
@@ -447,7 +443,7 @@ pub fn health(controller: &Controller, now: Duration) -> HealthStatus {
     let composites = composites.map(|(c, (judged, verdict))| CompositeStatus {
         name: c.name.clone(),
         mode: if c.enforced { "enforce" } else { "shadow" },
-        region: region_name(controller, c.region),
+        region: config.region_name(c.region).map(str::to_owned),
         state: judged.state.label(),
         since_s: age(judged.since),
         avoided: verdict.is_down(),
@@ -470,19 +466,14 @@ pub fn names(controller: &Controller, now: Duration) -> Vec<NameStatus> {
     controller.names.status(now).into_iter().map(name).collect()
 }
 
-fn workers(config: &crate::configure::Checked, exchange: &Exchange) -> Vec<WorkerStatus> {
-    let worker = |(i, board): (usize, &exchange::counters::WorkerBoard)| {
-        let mut own = Tally::default();
-        board.add_to(&mut own);
-        let counter = |c: Counter| own.counters[c as usize];
-        WorkerStatus {
-            worker: i,
-            core: config.workers.get(i).and_then(|w| w.core).map(|(core, _)| core),
-            calls: counter(Counter::Calls),
-            sip_received: counter(Counter::SipReceived),
-            media_relayed: counter(Counter::MediaRelayed),
-            gauges: Gauge::ALL.iter().map(|g| (g.label(), board.gauge(*g))).collect(),
-        }
+fn workers(config: &Checked, exchange: &Exchange) -> Vec<WorkerStatus> {
+    let worker = |(i, board): (usize, &exchange::counters::WorkerBoard)| WorkerStatus {
+        worker: i,
+        core: config.workers.get(i).and_then(|w| w.core).map(|(core, _)| core),
+        calls: board.counter(Counter::Calls),
+        sip_received: board.counter(Counter::SipReceived),
+        media_relayed: board.counter(Counter::MediaRelayed),
+        gauges: Gauge::ALL.iter().map(|g| (g.label(), board.gauge(*g))).collect(),
     };
     exchange.boards.iter().enumerate().map(worker).collect()
 }

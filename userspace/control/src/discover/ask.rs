@@ -57,11 +57,7 @@ impl Resolver {
     /// Asks.
     pub async fn ask(&self, question: &Question) -> Answer {
         let answer = match &question.label {
-            None => self.addresses(&question.name, question).await.map(|(addresses, ttl)| {
-                let target =
-                    |address| Target { host: question.name.clone(), address, priority: 0, weight: 1 };
-                Answer::whole(addresses.into_iter().map(target).collect(), ttl)
-            }),
+            None => self.host(question).await,
             Some(label) => self.service(label, question).await,
         };
         match answer {
@@ -81,12 +77,7 @@ impl Resolver {
         let lookup = match self.lookup(&owner, RecordType::SRV).await {
             Ok(lookup) => lookup,
             // A name without SRV records may have addresses (RFC 3263 4.2).
-            Err(Nothing::Negative) => {
-                let (addresses, ttl) = self.addresses(&question.name, question).await?;
-                let target =
-                    |address| Target { host: question.name.clone(), address, priority: 0, weight: 1 };
-                return Ok(Answer::whole(addresses.into_iter().map(target).collect(), ttl));
-            }
+            Err(Nothing::Negative) => return self.host(question).await,
             Err(nothing) => return Err(nothing),
         };
         let mut ttl = Duration::from_secs(u64::from(u32::MAX));
@@ -113,8 +104,7 @@ impl Resolver {
         let named = records.iter().filter(|srv| !srv.target.is_root());
         let looked_up = named.map(|srv| async move {
             let host = srv.target.to_ascii().trim_end_matches('.').to_ascii_lowercase();
-            let asked = Question { port: srv.port, ..question.clone() };
-            (*srv, self.addresses(&host, &asked).await, host)
+            (*srv, self.addresses(&host, srv.port, question.ipv4).await, host)
         });
         let mut targets = Vec::new();
         let mut failed = Vec::new();
@@ -166,12 +156,20 @@ impl Resolver {
         Ok(usable.into_iter().min().map(|(_, name)| name.trim_end_matches('.').to_owned()))
     }
 
+    /// The name's own addresses.
+    async fn host(&self, question: &Question) -> Result<Answer, Nothing> {
+        let (addresses, ttl) = self.addresses(&question.name, question.port, question.ipv4).await?;
+        let target = |address| Target { host: question.name.clone(), address, priority: 0, weight: 1 };
+        Ok(Answer::whole(addresses.into_iter().map(target).collect(), ttl))
+    }
+
     async fn addresses(
         &self,
         host: &str,
-        question: &Question,
+        port: u16,
+        ipv4: bool,
     ) -> Result<(Vec<SocketAddr>, Duration), Nothing> {
-        let kind = if question.ipv4 { RecordType::A } else { RecordType::AAAA };
+        let kind = if ipv4 { RecordType::A } else { RecordType::AAAA };
         let lookup = self.lookup(host, kind).await?;
         let mut ttl = u32::MAX;
         let mut addresses = Vec::new();
@@ -179,8 +177,8 @@ impl Resolver {
             // The TTLs of the aliases on the way count, too.
             ttl = ttl.min(record.ttl);
             match &record.data {
-                RData::A(a) => addresses.push(SocketAddr::new(a.0.into(), question.port)),
-                RData::AAAA(a) => addresses.push(SocketAddr::new(a.0.into(), question.port)),
+                RData::A(a) => addresses.push(SocketAddr::new(a.0.into(), port)),
+                RData::AAAA(a) => addresses.push(SocketAddr::new(a.0.into(), port)),
                 _ => {}
             }
         }
