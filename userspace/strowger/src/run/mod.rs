@@ -32,11 +32,8 @@ struct Origin {
 }
 
 pub(crate) fn run(file: &Path, last_good: Option<&Path>, log: LogFormat) -> Result<()> {
-    let (mut config, origin) = load(file, last_good)?;
     log_to_stderr(log);
-    if origin.kept.as_ref().is_some_and(|k| k.text == origin.text) && !file.exists() {
-        tracing::warn!(file = %file.display(), "the configuration is not there, going on with the last good one");
-    }
+    let (mut config, origin) = load(file, last_good)?;
     let links = machine::links_for(&config)?;
     let problems = machine::problems(&config, &links);
     if !problems.is_empty() {
@@ -71,6 +68,7 @@ fn load(file: &Path, last_good: Option<&Path>) -> Result<(Checked, Origin)> {
             let kept = Kept::read(last_good)
                 .with_context(|| format!("{error}; last good state {}", last_good.display()))?;
             let config = configure::parse(&kept.file, &kept.text)?;
+            tracing::warn!(%error, "going on with the last good configuration");
             let (text, state_file) = (kept.text.clone(), last_good.to_owned());
             Ok((config, Origin { file: file.to_owned(), text, kept: Some(kept), state_file }))
         }

@@ -149,7 +149,7 @@ impl Service {
                 _ = interrupt.recv() => break,
                 _ = hang_up.recv() => drop(self.reload(false)),
                 () = exchange.reports.arrived() => {}
-                () = sleep(until_due) => self.on_time(),
+                () = sleep(until_due) => self.on_due(),
                 _ = read.tick() => self.on_time(),
                 Some(asked) = asked.recv() => self.on_question(asked),
                 Some((question, answer)) = self.answers.1.recv() => self.on_dns(&question, answer),
@@ -190,9 +190,21 @@ impl Service {
         due.map_or(WATCH, |at| at.saturating_sub(clock::monotonic()))
     }
 
-    fn on_time(&mut self) {
+    /// Tells the controller something, now.
+    fn tell<T>(&mut self, tell: impl FnOnce(&mut Controller, Duration, &mut Programs<'_>) -> T) -> T {
         let mut programs = Programs::new(&mut self.node.programs, &self.controller.config);
-        self.controller.on_time(clock::monotonic(), &mut programs);
+        tell(&mut self.controller, clock::monotonic(), &mut programs)
+    }
+
+    fn on_time(&mut self) {
+        self.tell(|controller, now, programs| controller.on_time(now, programs));
+    }
+
+    /// The sleep is over: for a probe alone nothing more is to be done here.
+    fn on_due(&mut self) {
+        if self.controller.deadline().is_some_and(|at| at <= clock::monotonic()) {
+            self.on_time();
+        }
     }
 
     /// A request did not arrive: its worker judges whether that still matters.
@@ -219,8 +231,7 @@ impl Service {
             }
         }
         if !reports.is_empty() {
-            let mut programs = Programs::new(&mut self.node.programs, &self.controller.config);
-            self.controller.on_reports(now, reports, &mut programs);
+            self.tell(|controller, now, programs| controller.on_reports(now, reports, programs));
         }
         unresolved
     }
@@ -235,9 +246,13 @@ impl Service {
     }
 
     fn ask_dns(&mut self) {
-        let Some(resolver) = &self.resolver else { return };
         for question in self.controller.due_names(clock::monotonic()) {
-            let (resolver, answers) = (resolver.clone(), self.answers.0.clone());
+            // Nobody to ask is a failure like others: it is tried again ever more slowly.
+            let Some(resolver) = self.resolver.clone() else {
+                self.on_dns(&question, Answer::Failed("no DNS server is known".to_owned()));
+                continue;
+            };
+            let answers = self.answers.0.clone();
             tokio::spawn(async move {
                 let answer = resolver.ask(&question).await;
                 let _ = answers.send((question, answer)).await;
@@ -246,9 +261,10 @@ impl Service {
     }
 
     fn on_dns(&mut self, question: &Question, answer: Answer) {
-        let mut programs = Programs::new(&mut self.node.programs, &self.controller.config);
-        self.controller.on_answer(clock::monotonic(), question, answer, &mut programs);
-        self.keeper.changed = true;
+        let tell = |controller: &mut Controller, now, programs: &mut Programs<'_>| {
+            controller.on_answer(now, question, answer, programs)
+        };
+        self.keeper.changed |= self.tell(tell);
     }
 
     fn on_question(&mut self, asked: Asked) {
@@ -289,8 +305,7 @@ impl Service {
             self.controller.compare(&mut config)
         } else {
             let dns = config.dns != self.controller.config.dns || self.resolver.is_none();
-            let mut programs = Programs::new(&mut self.node.programs, &self.controller.config);
-            let reloaded = self.controller.reload(clock::monotonic(), config, &mut programs);
+            let reloaded = self.tell(|controller, now, programs| controller.reload(now, config, programs));
             if dns && reloaded.is_ok() {
                 self.make_resolver();
             }
@@ -410,10 +425,15 @@ impl StateKeeper {
     }
 
     fn finish(&mut self, controller: &Controller, file: &std::path::Path) {
-        let wait = |writing: Option<JoinHandle<()>>| writing.is_none_or(|w| w.join().is_ok());
-        wait(self.writing.take());
+        self.wait();
         self.save_if_changed(controller, file);
-        wait(self.writing.take());
+        self.wait();
+    }
+
+    fn wait(&mut self) {
+        if let Some(writing) = self.writing.take() {
+            let _ = writing.join();
+        }
     }
 }
 
