@@ -6,7 +6,7 @@ use lab::{
     TwoRegions,
     process::eventually,
     raw, sipp,
-    two_regions::{self, PEERS},
+    two_regions::{self, PEERS, quiet},
 };
 use rustix::process::Signal;
 use serde_json::Value;
@@ -24,10 +24,6 @@ use std::{
 
 const SOON: Duration = Duration::from_secs(10);
 const MS: fn(u64) -> Duration = Duration::from_millis;
-
-fn quiet() -> String {
-    two_regions::CONFIG.replace("media = \"anchor\"", "media = \"off\"")
-}
 
 fn healthy(config: &str) -> Result<TwoRegions> {
     let mut lab = TwoRegions::new(1)?;

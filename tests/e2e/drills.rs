@@ -6,7 +6,7 @@ use lab::{
     TwoRegions,
     process::eventually,
     sipp::{self, Calls},
-    two_regions::{self, PEERS, a1_first},
+    two_regions::{PEERS, a1_first, quiet},
 };
 use serde_json::Value;
 use std::{
@@ -21,9 +21,7 @@ const MS: fn(u64) -> Duration = Duration::from_millis;
 
 /// The example's configuration, made ready for load, with further sections.
 fn config(further: &str) -> String {
-    // Audio would only slow the peers down.
-    let config = two_regions::CONFIG.replace("media = \"anchor\"", "media = \"off\"");
-    format!("{config}\n{further}")
+    format!("{}\n{further}", quiet())
 }
 
 /// Both regions enforced, and back in use after two seconds.

@@ -47,6 +47,12 @@ pub struct TwoRegions {
     pub scratch: Scratch,
 }
 
+/// The configuration without media through the node: for many calls, whose audio would only slow the peers
+/// down.
+pub fn quiet() -> String {
+    CONFIG.replace("media = \"anchor\"", "media = \"off\"")
+}
+
 /// The configuration with peer a1 always tried first.
 pub fn a1_first() -> String {
     CONFIG.replace("name = \"a2\"", "name = \"a2\"\npriority = 1")

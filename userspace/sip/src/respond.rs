@@ -2,7 +2,7 @@
 
 use crate::{Edits, HeaderName, Message, Span, bytes, scan::NameAddr, scan::Via};
 use alloc::vec::Vec;
-use arrayvec::ArrayVec;
+use arrayvec::{ArrayString, ArrayVec};
 use core::{
     fmt::Write as _,
     net::{IpAddr, SocketAddr},
@@ -117,14 +117,6 @@ impl ViaMarks {
 /// An IP address as text; IPv6 bare, as Kamailio, OpenSIPS and the grammar of RFC 3261 write it.
 type IpText = ArrayVec<u8, 46>;
 
-struct Text<'a>(&'a mut IpText);
-
-impl core::fmt::Write for Text<'_> {
-    fn write_str(&mut self, s: &str) -> core::fmt::Result {
-        self.0.try_extend_from_slice(s.as_bytes()).map_err(|_| core::fmt::Error)
-    }
-}
-
 fn ip_text(ip: IpAddr) -> IpText {
     let mut text = IpText::new();
     match ip {
@@ -142,7 +134,11 @@ fn ip_text(ip: IpAddr) -> IpText {
                 text.push(b'0' + octet % 10);
             }
         }
-        IpAddr::V6(ip) => drop(write!(Text(&mut text), "{ip}")),
+        IpAddr::V6(ip) => {
+            let mut shown = ArrayString::<46>::new();
+            let _ = write!(shown, "{ip}");
+            let _ = text.try_extend_from_slice(shown.as_bytes());
+        }
     }
     text
 }
