@@ -12,9 +12,10 @@ use exchange::{
 };
 use media::PortPair;
 use packet::{Headers, checksum::Sum, ethernet::Mac, frame};
-use proxy::{Config, Engine, Incoming, Outbox, Report, Timers};
+use proxy::{Config, Engine, Incoming, MediaConfig, Outbox, Report, Timers};
 use routing::{
-    Choice, Listener, ListenerId, Peer, PeerId, PeerState, RegionId, Service, ServiceId, Table, Upstream,
+    Anchoring, Choice, Listener, ListenerId, Peer, PeerId, PeerState, RegionId, Service, ServiceId, Table,
+    Upstream,
 };
 use sip::{HeaderName, Message, scan};
 use std::{
@@ -96,7 +97,8 @@ pub fn parse_sip(bytes: &[u8]) -> u32 {
 
 /// A table with peers in two regions.
 pub fn table(peers: u16) -> Table {
-    let listener = |address, upstream| Listener::new(String::new(), at(address), at(address).ip(), upstream);
+    let listener =
+        |address, upstream| Listener::new(String::new(), at(address), vec![at(address).ip()], upstream);
     let peer = |n: u16| Peer {
         region: Some(RegionId((n % 2) as u8)),
         state: PeerState::Healthy,
@@ -109,7 +111,7 @@ pub fn table(peers: u16) -> Table {
             listener("198.18.0.1:5060", Upstream::None),
         ],
         services: vec![Service {
-            anchor_media: true,
+            anchoring: Anchoring::All,
             ..Service::new(String::new(), ListenerId(1), (0..peers).map(PeerId).collect())
         }],
         peers: (0..peers).map(peer).collect(),
@@ -186,7 +188,7 @@ impl Forwarder {
     fn with(request: Vec<u8>) -> Self {
         let mut table = table(4);
         table.services[0].stateless = true;
-        table.services[0].anchor_media = false;
+        table.services[0].anchoring = Anchoring::Off;
         Self { engine: engine(), table, out: Discard::default(), request, now: Duration::from_secs(1) }
     }
 
@@ -225,7 +227,7 @@ impl Load {
     /// With room for so many transactions.
     pub fn new(most: usize) -> Self {
         let mut table = table(4);
-        table.services[0].anchor_media = false;
+        table.services[0].anchoring = Anchoring::Off;
         let engine = Engine::new(Config { max_transactions: most, ..config() });
         Self { engine, table, out: Discard::default(), now: Duration::from_secs(1) }
     }
@@ -288,8 +290,7 @@ fn config() -> Config {
         rng_seed: 1,
         timers: Timers::default(),
         max_transactions: 200_000,
-        media_ports: 20_000..=20_999,
-        media_timeout: Duration::from_secs(60),
+        media: MediaConfig::new(20_000..=20_999, vec![at("192.0.2.1:0").ip(), at("198.18.0.1:0").ip()]),
     }
 }
 
@@ -311,7 +312,7 @@ impl Relay {
         exchange.allow.publish(AllowList::new([Prefix { address: at("0.0.0.0:0").ip(), length: 0 }]));
         exchange.table.publish(table(1));
         let ports = 20_000..=20_999;
-        let mut desk = Desk::new(0, engine(), exchange, PortSlices::new(&ports, 1));
+        let mut desk = Desk::new(0, engine(), exchange, PortSlices::new(&ports, 1), None);
         let mut io = MemoryIo::default();
         let arrival = Arrival {
             local: at("192.0.2.1:5060"),
@@ -350,7 +351,7 @@ impl Relay {
         };
         let payload = &self.received[datagram.payload.clone()];
         let verdict = self.desk.process(Duration::from_secs(1), &arrival, payload, &mut self.io);
-        let Verdict::Relay(relay) = verdict else { panic!("not relayed") };
+        let Verdict::Relay(relay, _) = verdict else { panic!("not relayed") };
         self.out[42..].copy_from_slice(payload);
         frame::write(&mut self.out, &headers(relay.from, relay.to), payload.len(), datagram.payload_sum);
     }

@@ -15,14 +15,20 @@ use exchange::{
     sources::{AllowList, Prefix},
 };
 use packet::frame;
-use proxy::{Config, Engine, Timers};
-use routing::{Listener, ListenerId, Peer, PeerId, PeerState, Service, ServiceId, Table, Upstream};
+use proxy::{Config, Engine, MediaConfig, Timers};
+use routing::{
+    Anchoring, Listener, ListenerId, Peer, PeerId, PeerState, Service, ServiceId, Table, Upstream,
+};
 use sip::{
     Edits, Message, Request,
     framer::{Frame, Framer},
     scan,
 };
-use std::{net::SocketAddr, sync::Arc, time::Duration};
+use std::{
+    net::{IpAddr, SocketAddr},
+    sync::Arc,
+    time::Duration,
+};
 
 /// Makes bad input of good, reproducibly.
 #[derive(Clone, Debug)]
@@ -228,10 +234,9 @@ impl Bench {
             rng_seed: 5,
             timers: Timers::default(),
             max_transactions: 10_000,
-            media_ports: ports.clone(),
-            media_timeout: Duration::from_secs(60),
+            media: MediaConfig::new(ports.clone(), media_addresses()),
         });
-        let desk = Desk::new(0, engine, Arc::clone(&exchange), PortSlices::new(&ports, 1));
+        let desk = Desk::new(0, engine, Arc::clone(&exchange), PortSlices::new(&ports, 1), None);
         Self { desk, io: MemoryIo::default(), now: Duration::from_secs(1) }
     }
 
@@ -276,10 +281,15 @@ impl Bench {
     }
 }
 
+/// The listeners' own addresses.
+fn media_addresses() -> Vec<IpAddr> {
+    [ACCESS, CORE].iter().filter_map(|a| a.parse().ok()).map(|a: SocketAddr| a.ip()).collect()
+}
+
 fn table() -> Table {
     let listener = |name: &str, address: &str, upstream| {
         let address: SocketAddr = address.parse().expect("an address");
-        Listener::new(name.to_owned(), address, address.ip(), upstream)
+        Listener::new(name.to_owned(), address, vec![address.ip()], upstream)
     };
     let peer = |n: u8| Peer {
         priority: n.into(),
@@ -293,7 +303,7 @@ fn table() -> Table {
             listener("core", CORE, Upstream::None),
         ],
         services: vec![Service {
-            anchor_media: true,
+            anchoring: Anchoring::All,
             ..Service::new("voice".to_owned(), ListenerId(1), vec![PeerId(0), PeerId(1)])
         }],
         peers: vec![peer(0), peer(1)],

@@ -14,7 +14,7 @@ pub fn table(
 ) -> Table {
     let upstream = |s: Option<ServiceId>| s.map_or(Upstream::None, Upstream::Service);
     let listener = |l: &crate::configure::ListenerConfig| {
-        Listener::new(l.name.clone(), l.address, l.media, upstream(l.service))
+        Listener::new(l.name.clone(), l.address, l.media.clone(), upstream(l.service))
     };
     let mut members = vec![Vec::new(); config.services.len()];
     for (id, member) in roster.present() {
@@ -25,7 +25,7 @@ pub fn table(
     let service = |((id, s), peers): ((u16, &crate::configure::ServiceConfig), Vec<PeerId>)| Service {
         attempt_timeout: s.attempt_timeout,
         call_budget: s.call_budget,
-        anchor_media: s.anchor_media,
+        anchoring: s.anchoring,
         fork: s.fork,
         stateless: s.stateless,
         server_error: s.server_error,
@@ -39,6 +39,7 @@ pub fn table(
             zone: member.zone.clone(),
             priority: member.priority,
             weight: member.weight,
+            anchor: member.anchor,
             ..Peer::new(member.name.clone(), member.address)
         };
         // Of one that left nothing is known any more but where its calls are.

@@ -296,6 +296,7 @@ impl Controller {
                         region: discover.region,
                         zone: None,
                         priority: discover.priority.saturating_add(target.priority),
+                        anchor: discover.anchor,
                         weight: target.weight,
                     });
                 }

@@ -160,6 +160,7 @@ mod tests {
             zone: None,
             priority: 0,
             weight: 1,
+            anchor: false,
         }
     }
 

@@ -16,5 +16,5 @@ mod slow_path;
 pub mod worker;
 
 pub use lifecycle::{Node, StartError};
-pub use plan::{BackendKind, InterfacePlan, NodePlan, WorkerPlan, XdpMode};
+pub use plan::{BackendKind, InterfacePlan, MediaPlan, NodePlan, WorkerPlan, XdpMode};
 pub use queue::receive_queues;

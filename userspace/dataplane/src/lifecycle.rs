@@ -14,12 +14,14 @@ use crate::{
     worker::{self, Desk},
 };
 use exchange::{Exchange, errands::Errand};
+use media::relay::Settings;
 use proxy::Engine;
 use std::{
     collections::hash_map::RandomState,
     hash::BuildHasher,
     io,
     net::SocketAddr,
+    ops::RangeInclusive,
     sync::Arc,
     thread::{Builder, JoinHandle},
 };
@@ -103,7 +105,7 @@ impl Node {
         }
         prepare(&mut self.programs)?;
         let slow_path = Arc::new(open_slow_path(&plan.listeners)?);
-        let slices = PortSlices::new(&plan.media_ports, plan.workers.len());
+        let slices = PortSlices::new(&plan.media.ports, plan.workers.len());
         let seeds = seeds();
         for (index, worker) in plan.workers.iter().enumerate() {
             let mut queues = Vec::new();
@@ -150,7 +152,7 @@ impl Node {
     }
 
     fn start_udp(&mut self, plan: &NodePlan) -> Result<(), StartError> {
-        let slices = PortSlices::new(&plan.media_ports, plan.workers.len());
+        let slices = PortSlices::new(&plan.media.ports, plan.workers.len());
         let seeds = seeds();
         for index in 0..plan.workers.len() {
             let backend = open_udp(&plan.listeners)?;
@@ -169,7 +171,7 @@ impl Node {
     ) -> Result<(), StartError> {
         let core = plan.workers[index].core;
         let exchange = Arc::clone(&self.exchange);
-        let desk = Desk::new(index, engine, Arc::clone(&exchange), slices.clone());
+        let desk = Desk::new(index, engine, Arc::clone(&exchange), slices.clone(), plan.media.dscp);
         let work = move || {
             if let Some(core) = core
                 && !pin::pin(core)
@@ -231,9 +233,14 @@ fn engine(plan: &NodePlan, index: usize, seeds: [u64; 4], slices: &PortSlices) -
         rng_seed: random(),
         timers: proxy::Timers::default(),
         max_transactions: plan.max_transactions,
-        media_ports: slices.of(index),
-        media_timeout: plan.media_timeout,
+        media: worker_media(&plan.media.config, slices.of(index)),
     })
+}
+
+/// Media of a worker: its slice of the ports, used in an order of its own.
+fn worker_media(config: &proxy::MediaConfig, ports: RangeInclusive<u16>) -> proxy::MediaConfig {
+    let settings = Settings { ports, seed: random(), ..config.settings.clone() };
+    proxy::MediaConfig { settings, ..config.clone() }
 }
 
 fn seeds() -> [u64; 4] {

@@ -1,7 +1,7 @@
 //! What to start: the checked configuration as the data path needs it.
 
 use packet::ethernet::Mac;
-use std::{net::SocketAddr, ops::RangeInclusive, time::Duration};
+use std::{net::SocketAddr, ops::RangeInclusive};
 
 /// How packets get in and out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,8 +51,19 @@ pub struct WorkerPlan {
     pub queues: Vec<(usize, u32)>,
 }
 
+/// Media of a node.
+#[derive(Clone, Debug)]
+pub struct MediaPlan {
+    /// Ports, on every media address; none: no media.
+    pub ports: RangeInclusive<u16>,
+    /// How it is anchored; the ports of its settings are those of one worker.
+    pub config: proxy::MediaConfig,
+    /// Traffic class of relayed packets: DSCP; `None`: that of the received packet.
+    pub dscp: Option<u8>,
+}
+
 /// A whole node.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct NodePlan {
     /// Backend.
     pub backend: BackendKind,
@@ -62,10 +73,8 @@ pub struct NodePlan {
     pub workers: Vec<WorkerPlan>,
     /// SIP listeners.
     pub listeners: Vec<SocketAddr>,
-    /// Media ports.
-    pub media_ports: RangeInclusive<u16>,
-    /// Silence that ends a media session.
-    pub media_timeout: Duration,
+    /// Media.
+    pub media: MediaPlan,
     /// Most transactions of each worker.
     pub max_transactions: usize,
     /// Key of the Record-Route cookies.

@@ -1,7 +1,10 @@
 //! What workers counted, readable by others: each worker writes its own board, nobody else does.
 
 use hdrhistogram::Histogram;
-use proxy::{Counter, PeerTally, Tally, report::COUNTERS};
+use proxy::{
+    Counter, PeerTally, Tally,
+    report::{COUNTERS, MEDIA_WORDS, MediaTally},
+};
 use routing::PeerId;
 use std::{
     sync::{
@@ -18,6 +21,7 @@ pub struct WorkerBoard {
     counters: [AtomicU64; COUNTERS],
     drops: [AtomicU64; packet::drop::COUNT],
     peers: Vec<[AtomicU64; 6]>,
+    media: [AtomicU64; MEDIA_WORDS],
     gauges: [AtomicU64; Gauge::ALL.len()],
     /// Time in the node, in nanoseconds; written a few times a second.
     latency: Mutex<Histogram<u64>>,
@@ -31,8 +35,14 @@ pub struct WorkerBoard {
 pub enum Gauge {
     /// Transactions that exist.
     Transactions,
-    /// Media sessions that exist.
+    /// Media streams that exist.
     Sessions,
+    /// Pairs of media ports in use.
+    PortsInUse,
+    /// Pairs of media ports that rest before they are used again.
+    PortsResting,
+    /// Pairs of media ports, all of them.
+    Ports,
     /// Generation of the table in use.
     TableGeneration,
     /// Turns of the worker's loop: stands still when the worker does.
@@ -45,9 +55,12 @@ pub enum Gauge {
 
 impl Gauge {
     /// All gauges in order.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 9] = [
         Self::Transactions,
         Self::Sessions,
+        Self::PortsInUse,
+        Self::PortsResting,
+        Self::Ports,
         Self::TableGeneration,
         Self::Turns,
         Self::KernelDrops,
@@ -58,7 +71,10 @@ impl Gauge {
     pub const fn help(self) -> &'static str {
         match self {
             Self::Transactions => "SIP transactions that exist",
-            Self::Sessions => "Media sessions that exist",
+            Self::Sessions => "Media streams that exist",
+            Self::PortsInUse => "Pairs of media ports in use",
+            Self::PortsResting => "Pairs of media ports that rest before they are used again",
+            Self::Ports => "Pairs of media ports, all of them",
             Self::TableGeneration => "Generation of the peer table in use",
             Self::Turns => "Turns of the worker's loop: stands still when the worker does",
             Self::KernelDrops => "Packets that the kernel dropped for want of a free frame or ring slot",
@@ -71,6 +87,9 @@ impl Gauge {
         match self {
             Self::Transactions => "transactions",
             Self::Sessions => "media_sessions",
+            Self::PortsInUse => "media_ports_in_use",
+            Self::PortsResting => "media_ports_resting",
+            Self::Ports => "media_ports",
             Self::TableGeneration => "table_generation",
             Self::Turns => "turns",
             Self::KernelDrops => "kernel_drops",
@@ -98,6 +117,7 @@ impl WorkerBoard {
             counters: std::array::from_fn(|_| AtomicU64::new(0)),
             drops: std::array::from_fn(|_| AtomicU64::new(0)),
             peers: (0..peers).map(|_| std::array::from_fn(|_| AtomicU64::new(0))).collect(),
+            media: std::array::from_fn(|_| AtomicU64::new(0)),
             gauges: std::array::from_fn(|_| AtomicU64::new(0)),
             latency: Mutex::new(latency_histogram()),
             publication: Mutex::new(latency_histogram()),
@@ -109,6 +129,7 @@ impl WorkerBoard {
         let store = |to: &AtomicU64, value: u64| to.store(value, Ordering::Relaxed);
         self.counters.iter().zip(tally.counters).for_each(|(to, value)| store(to, value));
         self.drops.iter().zip(tally.drops).for_each(|(to, value)| store(to, value));
+        self.media.iter().zip(tally.media.words()).for_each(|(to, value)| store(to, value));
         tally.take_touched(|id, peer| {
             let values = [peer.attempts, peer.answered, peer.failed, peer.active, peer.alive, peer.lost];
             if let Some(to) = self.peers.get(usize::from(id.0)) {
@@ -125,6 +146,11 @@ impl WorkerBoard {
     /// One of its counters.
     pub fn counter(&self, counter: Counter) -> u64 {
         self.counters[counter as usize].load(Ordering::Relaxed)
+    }
+
+    /// What it counted of media.
+    pub fn media(&self) -> MediaTally {
+        MediaTally::from_words(std::array::from_fn(|i| self.media[i].load(Ordering::Relaxed)))
     }
 
     /// A gauge's value.
@@ -161,6 +187,7 @@ impl WorkerBoard {
         let load = |from: &AtomicU64| from.load(Ordering::Relaxed);
         sum.counters.iter_mut().zip(&self.counters).for_each(|(to, from)| *to += load(from));
         sum.drops.iter_mut().zip(&self.drops).for_each(|(to, from)| *to += load(from));
+        sum.media.add(&self.media());
         sum.peers.resize(self.peers.len().max(sum.peers.len()), PeerTally::default());
         for (to, from) in sum.peers.iter_mut().zip(&self.peers) {
             to.attempts += load(&from[0]);

@@ -2,7 +2,7 @@
 
 use crate::bell::Bell;
 use crossbeam_queue::ArrayQueue;
-use proxy::{Report, journal::Record};
+use proxy::{Report, calls::MediaReport, journal::Record};
 use routing::PeerId;
 use sip::branch::Branch;
 use std::{
@@ -29,6 +29,15 @@ pub enum Errand {
         question: u64,
         /// Which calls.
         calls: Calls,
+    },
+    /// Tell about media.
+    Media {
+        /// Number of the question, for the answer.
+        question: u64,
+        /// Of the call with this Call-ID; else of any.
+        call_id: Option<Arc<[u8]>>,
+        /// Of so many dialogs at most.
+        count: usize,
     },
     /// The network says that a request did not arrive.
     Unreachable {
@@ -101,6 +110,17 @@ pub enum Notice {
         worker: usize,
         /// What it knows.
         records: Vec<Record>,
+    },
+    /// A worker's answer to [`Errand::Media`].
+    Media {
+        /// Number of the question.
+        question: u64,
+        /// Worker.
+        worker: usize,
+        /// When it was asked.
+        now: Duration,
+        /// What it knows.
+        calls: Vec<MediaReport>,
     },
 }
 

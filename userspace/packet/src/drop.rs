@@ -54,8 +54,12 @@ drop_reasons! {
     MediaNoSession, "media_no_session";
     /// Media from an address other than the learned or signalled one.
     MediaWrongSource, "media_wrong_source";
-    /// Media whose other side has given no address yet.
+    /// Media whose other side has given no address yet, or is on hold.
     MediaNoDestination, "media_no_destination";
+    /// On a media port, neither RTP nor RTCP, STUN, DTLS or ZRTP, or shorter than its headers say.
+    MediaMalformed, "media_malformed";
+    /// An empty datagram on a media port, which keeps a NAT open (RFC 6263).
+    MediaKeepAlive, "media_keep_alive";
     /// The hand-over ring to the owning worker is full.
     HandoverFull, "handover_full";
     /// No free frame to send with.

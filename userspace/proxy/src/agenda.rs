@@ -13,8 +13,8 @@ use sip::transaction::Time;
 pub(crate) enum Due {
     /// A context: slot and serial number.
     Context(u32, u32),
-    /// A dialog: its key.
-    Dialog(u64),
+    /// A call with media: its key.
+    Call(u64),
     /// A probe: client slot and nonce.
     Probe(u32, u32),
 }
@@ -185,12 +185,12 @@ mod tests {
                 let scale = [300, 3_000, 70_000, 400_000, 40_000_000][random(5) as usize];
                 let at = now + MS(random(scale)) + Duration::from_micros(random(1000));
                 waiting.insert(id, at);
-                agenda.add(at, Due::Dialog(id));
+                agenda.add(at, Due::Call(id));
                 id += 1;
             }
             now += MS(random(if round % 100 == 0 { 100_000 } else { 50 }));
             let promised = agenda.next_deadline();
-            while let Some(Due::Dialog(id)) = agenda.pop(now) {
+            while let Some(Due::Call(id)) = agenda.pop(now) {
                 let at = waiting.remove(&id).expect("once");
                 assert!(at <= now, "{at:?} at {now:?}");
                 assert!(promised.is_some_and(|p| p <= at + MS(1)), "{promised:?} promised, {at:?} due");
@@ -201,7 +201,7 @@ mod tests {
         }
         assert!(last > Duration::ZERO && id > 10_000);
         now += MS(80_000_000);
-        while let Some(Due::Dialog(id)) = agenda.pop(now) {
+        while let Some(Due::Call(id)) = agenda.pop(now) {
             waiting.remove(&id).expect("once");
         }
         assert!(waiting.is_empty());

@@ -105,7 +105,7 @@ impl Engine {
             }
             Some(ClientSlot::Attempt { context, nonce, .. }) if *nonce == branch.nonce => {
                 let id = *context;
-                self.with_context(now, id, |engine, context| {
+                self.with_context(id, turn, |engine, context, turn| {
                     let silent =
                         |a: &Attempt| a.slot == branch.slot && a.is_live() && a.is_silent() && a.to == to;
                     if let Some(i) = context.attempts.iter().position(silent) {

@@ -1,5 +1,6 @@
 //! A response context (RFC 3261 16.2): one server transaction and the client transactions it led to.
 
+use crate::calls::{BranchName, MediaRef};
 use alloc::{boxed::Box, sync::Arc, vec::Vec};
 use arrayvec::ArrayVec;
 use core::net::SocketAddr;
@@ -206,8 +207,12 @@ pub(crate) struct Context {
     pub(crate) routing: u32,
     /// How many branches this request may still have at one time (RFC 5393).
     pub(crate) breadth: u32,
-    /// This context opened the call's media, and closes it if the call fails.
-    pub(crate) owns_media: bool,
+    /// The call whose media the request and its responses may describe.
+    pub(crate) media_key: Option<u64>,
+    /// And, within a dialog, hash of the callee's tag.
+    pub(crate) media_dialog: Option<u16>,
+    /// The request had an offer in it.
+    pub(crate) offered: bool,
     /// Record in the journal.
     pub(crate) record: Option<u64>,
     /// Latest response sent, for retransmissions.
@@ -237,6 +242,12 @@ pub(crate) fn current(contexts: &Contexts, id: usize, serial: u32) -> Option<&Co
 }
 
 impl Context {
+    /// The media that messages of an attempt may describe.
+    pub(crate) fn media_of(&self, slot: u32) -> Option<MediaRef> {
+        let branch = self.media_dialog.map_or(BranchName::Attempt(slot), BranchName::Dialog);
+        Some(MediaRef { call: self.media_key?, branch })
+    }
+
     pub(crate) fn is_invite(&self) -> bool {
         matches!(self.server, ServerMachine::Invite(_))
     }

@@ -1,9 +1,7 @@
-//! What belongs to an established call: in-dialog routing (requirement E7), and the media that lives
-//! and dies with the dialog.
+//! What belongs to an established call: in-dialog routing (requirement E7), and its end.
 
 use crate::{
-    agenda::Due,
-    context::{Context, Hop, Route},
+    context::{Context, Hop},
     engine::{Engine, Incoming},
     inbound::Inbound,
     report::Counter,
@@ -12,17 +10,8 @@ use crate::{
     turn::Turn,
 };
 use core::net::SocketAddr;
-use media::{SessionId, Side};
-use routing::PeerId;
+use media::Side;
 use sip::scan::Uri;
-
-/// Media of a call, by the call's key.
-pub(crate) struct Dialog {
-    pub(crate) session: SessionId,
-    /// Who answered.
-    peer: Option<PeerId>,
-    answered: bool,
-}
 
 impl Engine {
     /// Next hop of an in-dialog request, and which end sent it.
@@ -59,67 +48,10 @@ impl Engine {
         Ok((hop, sender))
     }
 
-    /// Opens the media of a new call; whether it may go on. Only running out of ports stops it.
-    pub(crate) fn open_media(&mut self, context: &mut Context, turn: &mut Turn<'_>) -> bool {
-        let Route::Service(id) = context.route else { return true };
-        let Some(service) = turn.table.service(id).filter(|s| s.anchor_media) else { return true };
-        // A call that passes this node twice is anchored once.
-        if self.dialogs.contains_key(&context.call) {
-            return true;
+    /// The dialog of a request is over.
+    pub(crate) fn end_dialog(&mut self, context: &Context, turn: &mut Turn<'_>) {
+        if let Some(media) = context.media_of(0) {
+            self.close_media(media, turn);
         }
-        let (Some(caller), Some(callee)) =
-            (turn.table.listener(context.ingress), turn.table.listener(service.egress))
-        else {
-            return true;
-        };
-        let Some(session) = self.media.open(turn.now, caller.media, callee.media) else { return false };
-        for side in [Side::Caller, Side::Callee] {
-            if let Some((address, ports)) = self.media.local(session, side) {
-                turn.out.media_ports(true, address, ports);
-            }
-        }
-        context.owns_media = true;
-        self.dialogs.insert(context.call, Dialog { session, peer: None, answered: false });
-        self.agenda.add(turn.now + self.config.media_timeout, Due::Dialog(context.call));
-        true
-    }
-
-    /// The call is up.
-    pub(crate) fn establish(&mut self, call: u64, peer: Option<PeerId>) {
-        let Some(dialog) = self.dialogs.get_mut(&call) else { return };
-        dialog.answered = true;
-        dialog.peer = peer;
-        if let Some(peer) = peer {
-            self.tally.peer(peer).active += 1;
-        }
-    }
-
-    /// The call is over: its ports become free.
-    pub(crate) fn close_dialog(&mut self, call: u64, turn: &mut Turn<'_>) {
-        let Some(dialog) = self.dialogs.remove(&call) else { return };
-        for side in [Side::Caller, Side::Callee] {
-            if let Some((address, ports)) = self.media.local(dialog.session, side) {
-                turn.out.media_ports(false, address, ports);
-            }
-        }
-        self.media.close(dialog.session);
-        if let (true, Some(peer)) = (dialog.answered, dialog.peer) {
-            let active = &mut self.tally.peer(peer).active;
-            *active = active.saturating_sub(1);
-        }
-    }
-
-    /// Looks whether a call's media has fallen silent for good.
-    pub(crate) fn on_dialog_due(&mut self, call: u64, turn: &mut Turn<'_>) {
-        let Some(dialog) = self.dialogs.get(&call) else { return };
-        let last = self.media.last_packet(dialog.session).unwrap_or_default();
-        let silent_at = last + self.config.media_timeout;
-        // Before the answer the INVITE transaction decides, and it always ends.
-        if !dialog.answered || silent_at > turn.now {
-            let again = silent_at.max(turn.now + self.config.media_timeout / 8);
-            return self.agenda.add(again, Due::Dialog(call));
-        }
-        self.tally.count(Counter::MediaTimeouts);
-        self.close_dialog(call, turn);
     }
 }

@@ -2,8 +2,8 @@
 
 use crate::{
     agenda::{Agenda, Due},
+    calls::MediaCall,
     context::{Context, Contexts, current},
-    dialog::Dialog,
     journal::{Journal, Record},
     keys::{KeyMap, Keys},
     probe::Probe,
@@ -14,8 +14,12 @@ use crate::{
     waiting::Waiting,
 };
 use alloc::vec::Vec;
-use core::{net::SocketAddr, ops::RangeInclusive, time::Duration};
-use media::{Relay, Sessions, session::Refusal};
+use core::{
+    net::{IpAddr, SocketAddr},
+    ops::RangeInclusive,
+    time::Duration,
+};
+use media::{Refusal, Relay, Streams};
 use packet::DropReason;
 use routing::{ListenerId, PeerId, Table};
 use sip::{
@@ -42,10 +46,43 @@ pub struct Config {
     pub timers: Timers,
     /// Most transactions at one time; beyond them new requests get 503.
     pub max_transactions: usize,
-    /// This worker's slice of the media ports.
-    pub media_ports: RangeInclusive<u16>,
-    /// Silence in both directions that ends a media session.
-    pub media_timeout: Duration,
+    /// Media.
+    pub media: MediaConfig,
+}
+
+/// How media is anchored.
+#[derive(Clone, Debug)]
+pub struct MediaConfig {
+    /// Ports and sources.
+    pub settings: media::relay::Settings,
+    /// Silence in both directions that ends a call's media.
+    pub timeout: Duration,
+    /// The same for a call on hold.
+    pub hold_timeout: Duration,
+    /// Descriptions that offer ICE are left alone, and their media with them; else ICE is taken out.
+    pub keep_ice: bool,
+    /// Descriptions that cannot be read pass; else they are refused with 488.
+    pub pass_broken: bool,
+}
+
+impl MediaConfig {
+    /// With defaults, for these ports and media addresses.
+    pub fn new(ports: RangeInclusive<u16>, addresses: Vec<IpAddr>) -> Self {
+        Self {
+            settings: media::relay::Settings {
+                ports,
+                addresses,
+                rest: Duration::from_secs(5),
+                learning: Duration::from_millis(500),
+                strict: false,
+                seed: 1,
+            },
+            timeout: Duration::from_secs(60),
+            hold_timeout: Duration::from_secs(3600),
+            keep_ice: false,
+            pass_broken: false,
+        }
+    }
 }
 
 /// A SIP datagram.
@@ -87,8 +124,9 @@ pub struct Engine {
     /// Requests outside dialogs that are worked on, by what makes them the same request.
     pub(crate) by_merge: KeyMap<usize>,
     pub(crate) clients: Slab<ClientSlot>,
-    pub(crate) dialogs: KeyMap<Dialog>,
-    pub(crate) media: Sessions,
+    /// Calls whose media runs through this node.
+    pub(crate) calls: KeyMap<MediaCall>,
+    pub(crate) streams: Streams,
     pub(crate) agenda: Agenda,
     pub(crate) serial: u32,
     pub(crate) journal: Journal,
@@ -110,8 +148,8 @@ impl Engine {
             by_key: KeyMap::default(),
             by_merge: KeyMap::default(),
             clients: Slab::new(),
-            dialogs: KeyMap::default(),
-            media: Sessions::new(config.media_ports.clone()),
+            calls: KeyMap::default(),
+            streams: Streams::new(&config.media.settings),
             agenda: Agenda::default(),
             serial: 0,
             journal: Journal::default(),
@@ -157,19 +195,35 @@ impl Engine {
         Disposition::Done
     }
 
-    /// A media packet from `source` arrived at the local port `port`.
+    /// A media packet from `source` arrived at a local address.
     ///
     /// # Errors
     /// The reason to drop it; the caller counts it.
     #[inline]
-    pub fn on_media(&mut self, now: Time, port: u16, source: SocketAddr) -> Result<Relay, DropReason> {
-        let relay = self.media.relay(now, port, source).map_err(|refusal| match refusal {
+    pub fn on_media(
+        &mut self,
+        now: Time,
+        local: SocketAddr,
+        source: SocketAddr,
+        packet: &[u8],
+    ) -> Result<Relay, DropReason> {
+        let relayed = self.streams.relay(now, local, source, packet);
+        let (relay, class) = relayed.map_err(|refusal| match refusal {
             Refusal::NoSession => DropReason::MediaNoSession,
             Refusal::WrongSource => DropReason::MediaWrongSource,
             Refusal::NoDestination => DropReason::MediaNoDestination,
+            Refusal::Malformed => DropReason::MediaMalformed,
+            Refusal::KeepAlive => DropReason::MediaKeepAlive,
         })?;
         self.tally.count(Counter::MediaRelayed);
+        self.tally.media.relayed(class, packet.len());
         Ok(relay)
+    }
+
+    /// Where in memory what [`Engine::on_media`] needs for a local address lies.
+    #[inline]
+    pub fn place_of_media(&self, local: SocketAddr) -> Option<*const u8> {
+        self.streams.place_of(local)
     }
 
     /// Handles everything that is due.
@@ -178,7 +232,7 @@ impl Engine {
         while let Some(due) = self.agenda.pop(now) {
             match due {
                 Due::Context(id, serial) => self.on_context_due(id as usize, serial, turn),
-                Due::Dialog(key) => self.on_dialog_due(key, turn),
+                Due::Call(key) => self.on_call_due(key, turn),
                 Due::Probe(slot, nonce) => self.on_probe_due(slot, nonce, turn),
             }
         }
@@ -204,9 +258,14 @@ impl Engine {
         self.contexts.len()
     }
 
-    /// Media sessions that exist.
+    /// Media streams that exist.
     pub fn sessions(&self) -> usize {
-        self.media.len()
+        self.streams.len()
+    }
+
+    /// Pairs of media ports: in use, resting, and all.
+    pub fn media_ports(&self) -> (usize, usize, usize) {
+        self.streams.ports()
     }
 
     /// A new table is in force: calls that wait for a peer now known to be dead move on at once.
@@ -218,7 +277,7 @@ impl Engine {
             for (id, serial) in self.waiting.take(peer) {
                 if current(&self.contexts, id as usize, serial).is_some_and(|c| c.waits_for_dead_peer(table))
                 {
-                    self.with_context(now, id as usize, |engine, context| {
+                    self.with_context(id as usize, turn, |engine, context, turn| {
                         engine.leave_dead_peers(context, turn);
                     });
                 }
@@ -228,14 +287,19 @@ impl Engine {
 
     /// Takes a context out, lets it be worked on, and puts it back with its next deadline queued, or
     /// forgets it when it is over.
-    pub(crate) fn with_context(&mut self, now: Time, id: usize, work: impl FnOnce(&mut Self, &mut Context)) {
+    pub(crate) fn with_context<'t>(
+        &mut self,
+        id: usize,
+        turn: &mut Turn<'t>,
+        work: impl FnOnce(&mut Self, &mut Context, &mut Turn<'t>),
+    ) {
         let Some(mut context) = self.contexts.get_mut(id).and_then(Option::take) else { return };
-        work(self, &mut context);
+        work(self, &mut context, turn);
         if context.is_over() {
-            return self.forget(id, &context);
+            return self.forget(id, &context, turn);
         }
         context.shrink();
-        self.queue(now, id, &mut context);
+        self.queue(turn.now, id, &mut context);
         if let Some(slot) = self.contexts.get_mut(id) {
             *slot = Some(context);
         }
@@ -250,7 +314,8 @@ impl Engine {
         }
     }
 
-    fn forget(&mut self, id: usize, context: &Context) {
+    fn forget(&mut self, id: usize, context: &Context, turn: &mut Turn<'_>) {
+        self.forget_media(context, turn);
         for attempt in &context.attempts {
             self.clients.try_remove(attempt.slot as usize);
         }
@@ -267,7 +332,7 @@ impl Engine {
 
     fn on_context_due(&mut self, id: usize, serial: u32, turn: &mut Turn<'_>) {
         if current(&self.contexts, id, serial).is_some() {
-            self.with_context(turn.now, id, |engine, context| engine.context_timers(context, turn));
+            self.with_context(id, turn, |engine, context, turn| engine.context_timers(context, turn));
         }
     }
 

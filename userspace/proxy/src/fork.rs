@@ -14,6 +14,7 @@ use crate::{
 use alloc::sync::Arc;
 use arrayvec::ArrayVec;
 use core::time::Duration;
+use media::NoPort;
 use packet::DropReason;
 use routing::{Choice, Fork, Service, Table, select};
 use sip::{
@@ -38,10 +39,31 @@ impl Engine {
         }
         // Branches at one time share the breadth (RFC 5393 5.3.3).
         let breadth = (context.breadth / targets.len() as u32).max(1);
+        let mut exhausted = None;
         for (hop, timeout) in targets {
             let silent_at = timeout.map(|t| (turn.now + t).min(context.budget_until));
-            self.send_attempt(context, inbound, &Plan { hop, silent_at, breadth }, turn);
+            if let Err(why) = self.send_attempt(context, inbound, &Plan { hop, silent_at, breadth }, turn) {
+                self.journal.end(context.record, hop.peer, End::NoMediaPort, turn.now);
+                exhausted = Some(why);
+            }
         }
+        if let Some(why) = exhausted.filter(|_| !context.attempts.iter().any(Attempt::is_live)) {
+            self.without_ports(context, inbound.m, why, turn);
+        }
+    }
+
+    /// An offer that no port could be had for: it is refused, and what was there before goes on.
+    fn without_ports(&mut self, context: &mut Context, m: &Message<'_>, why: NoPort, turn: &mut Turn<'_>) {
+        self.tally.count(Counter::MediaExhausted);
+        let reason = match why {
+            NoPort::AllInUse => "All Media Ports In Use",
+            NoPort::Resting => "Unused Media Ports Resting",
+            NoPort::NoAddress => "No Media Address Of This Family",
+        };
+        self.end_new_call(context, Counter::CallsFailed, turn);
+        // Within a dialog, 503 would send the upstream elsewhere.
+        let status = if context.route.is_dialog() { 500 } else { 503 };
+        self.respond(context, m, status, reason, turn);
     }
 
     /// The same after a failure, when the request has to be read again.
@@ -155,9 +177,7 @@ impl Engine {
             return;
         }
         self.tally.count(counter);
-        if context.owns_media {
-            self.close_dialog(context.call, turn);
-        }
+        self.close_unanswered(context, turn);
     }
 
     /// Keeps a final response other than 2xx if it beats those that came before (RFC 3261 16.7 step 6).
@@ -190,7 +210,7 @@ impl Engine {
                 let Ok(m) = Message::parse(&request) else { return };
                 self.tally.count(Counter::DialogsLost);
                 self.respond(context, &m, 481, PEER_DOWN, turn);
-                self.close_dialog(context.call, turn);
+                self.end_dialog(context, turn);
             }
         }
     }
@@ -226,6 +246,9 @@ impl Engine {
         turn: &mut Turn<'_>,
     ) {
         if context.server.on_send(turn.now, status) {
+            if let (Some(media), true) = (context.media_of(0), status >= 300 && context.route.is_dialog()) {
+                self.refuse_media(media, context.sender, turn);
+            }
             context.answered |= status >= 200;
             context.last_response.clear();
             context.last_response.extend_from_slice(message);

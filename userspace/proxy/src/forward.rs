@@ -1,15 +1,17 @@
 //! Messages that leave: a forwarded request (RFC 3261 16.6), and the ACK and CANCEL made from it.
 
 use crate::{
+    anchor::{Described, Kind},
+    calls::MediaRef,
     context::{Attempt, ClientMachine, Context, Hop, Route, current, is_dead},
     engine::{ClientSlot, Engine},
     inbound::Inbound,
-    token::{self, Token},
+    token::{self, Token, TokenKind},
     turn::Turn,
 };
 use alloc::vec::Vec;
 use core::net::SocketAddr;
-use media::Side;
+use media::{NoPort, Side};
 use routing::{Listener, Table};
 use sip::{
     Edits, HeaderName, Message, Method, Request, Span, StartLine,
@@ -31,7 +33,8 @@ pub(crate) struct Forward<'a> {
     pub(crate) breadth: u32,
     /// Cookie of the Record-Route entries, if this node stays in the dialog's path.
     pub(crate) record_route: Option<Token>,
-    pub(crate) call: u64,
+    /// What the body may describe.
+    pub(crate) media: Option<MediaRef>,
     pub(crate) sender: Side,
 }
 
@@ -45,24 +48,29 @@ pub(crate) struct Plan {
 
 impl Engine {
     /// Sends the request to one target as a new client transaction.
+    ///
+    /// # Errors
+    /// There is no port for its media; nothing was sent.
     pub(crate) fn send_attempt(
         &mut self,
         context: &mut Context,
         inbound: &Inbound<'_, '_>,
         plan: &Plan,
         turn: &mut Turn<'_>,
-    ) {
+    ) -> Result<(), NoPort> {
         let hop = plan.hop;
         let (Some(ingress), Some(egress)) =
             (turn.table.listener(context.ingress), turn.table.listener(hop.egress))
         else {
-            return;
+            return Ok(());
         };
         let nonce = self.rng.next_u32();
         let slot =
             self.clients.insert(ClientSlot::Attempt { context: context.id, serial: context.serial, nonce })
                 as u32;
         let request = &inbound.request;
+        let media = self.open_media(context, request, (hop, slot), turn);
+        let kind = if media.is_some() { TokenKind::Anchored } else { TokenKind::Stateful };
         let forward = Forward {
             remote: context.remote,
             ingress,
@@ -70,12 +78,18 @@ impl Engine {
             branch: Branch { worker: self.config.worker, slot, nonce, routing: context.routing },
             in_dialog: context.route.is_dialog(),
             breadth: plan.breadth,
-            record_route: cookie(context.route, hop, request, false, turn.table),
-            call: context.call,
+            record_route: cookie(context.route, hop, request, kind, turn.table),
+            media,
             sender: context.sender,
         };
         let mut message = Vec::new();
-        self.write_forwarded(inbound, &forward, &mut message);
+        if let Err(why) = self.write_forwarded(inbound, &forward, &mut message, turn) {
+            self.clients.try_remove(slot as usize);
+            if let (Some(media), Route::Service(_)) = (media, context.route) {
+                self.close_media(media, turn);
+            }
+            return Err(why);
+        }
         self.send(turn, egress.address, hop.to, &message);
         let timers = self.config.timers;
         let machine = if context.is_invite() {
@@ -106,17 +120,22 @@ impl Engine {
             cancel: None,
             give_up_at: None,
         });
+        Ok(())
     }
 
     /// Writes the request as it leaves; everything not named here stays as it came.
+    ///
+    /// # Errors
+    /// There is no port for an offer in it.
     pub(crate) fn write_forwarded(
         &mut self,
         inbound: &Inbound<'_, '_>,
         forward: &Forward<'_>,
         message: &mut Vec<u8>,
-    ) {
+        turn: &mut Turn<'_>,
+    ) -> Result<(), NoPort> {
         let Inbound { m, request, routes } = inbound;
-        let StartLine::Request { uri, .. } = m.start else { return };
+        let StartLine::Request { uri, .. } = m.start else { return Ok(()) };
         self.edits.clear();
         // In the order that headers mostly stand in, so that the edits need no sorting.
         push_via(m, request, forward, &mut self.edits);
@@ -127,8 +146,12 @@ impl Engine {
         lower_max_forwards(m, request, &mut self.edits);
         routes.edit(m, uri, forward.in_dialog, &mut self.edits);
         set_max_breadth(m, request, forward.breadth, &mut self.edits);
-        self.anchor_body(m, forward.call, forward.sender, forward.egress);
+        if let Some(media) = forward.media {
+            let (sender, host) = (forward.sender, forward.remote.ip());
+            self.anchor_body(m, Described { media, sender, host, kind: Kind::Request }, turn)?;
+        }
         self.edits.write(m.bytes, message);
+        Ok(())
     }
 }
 
@@ -137,11 +160,11 @@ pub(crate) fn cookie(
     route: Route,
     hop: Hop,
     request: &Request<'_>,
-    stateless: bool,
+    kind: TokenKind,
     table: &Table,
 ) -> Option<Token> {
     let makes_dialog = !route.is_dialog() && matches!(request.method, Method::Invite | Method::Other);
-    makes_dialog.then(|| Token::new(hop.peer, request, stateless, table))
+    makes_dialog.then(|| Token::new(hop.peer, request, kind, table))
 }
 
 /// Our Via on top, and what the server adds to the one below (RFC 3261 18.2.1, RFC 3581).

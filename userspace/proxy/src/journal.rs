@@ -58,6 +58,8 @@ pub enum End {
     NoFinal,
     /// The network says that the peer cannot be reached.
     Unreachable,
+    /// There was no port for its media: the request was not sent.
+    NoMediaPort,
     /// Its peer became UNHEALTHY meanwhile.
     PeerDied,
     /// Another attempt was answered.

@@ -14,6 +14,7 @@ extern crate alloc;
 mod agenda;
 mod anchor;
 mod attempt;
+pub mod calls;
 mod context;
 mod dialog;
 pub mod engine;
@@ -34,7 +35,7 @@ mod token;
 mod turn;
 mod waiting;
 
-pub use engine::{Config, Disposition, Engine, Incoming};
+pub use engine::{Config, Disposition, Engine, Incoming, MediaConfig};
 pub use report::{Counter, Outbox, PeerTally, Report, Tally};
 pub use sip::transaction::Timers;
 pub use token::TokenKey;

@@ -5,7 +5,7 @@ use core::{
     net::{IpAddr, SocketAddr},
     time::Duration,
 };
-use media::PortPair;
+use media::{Class, PortPair, relay::Received};
 use packet::DropReason;
 use routing::PeerId;
 
@@ -81,8 +81,14 @@ counters! {
     DialogsLost, "dialogs_lost";
     /// Media sessions ended because no packet came for too long.
     MediaTimeouts, "media_timeouts";
-    /// New calls refused because no media port was free.
+    /// Offers refused because no media port was free.
     MediaExhausted, "media_exhausted";
+    /// Dialogs whose media came back with an offer, after silence or a restart.
+    MediaReopened, "media_reopened";
+    /// Media streams with packets from one side only.
+    MediaOneWay, "media_one_way";
+    /// Session descriptions that cannot be read and passed untouched.
+    SdpUnreadable, "sdp_unreadable";
     /// Requests that came back although they would be routed the same way again: answered 482.
     Loops, "loops";
     /// Requests that came by a second way while the first copy is worked on: answered 482.
@@ -137,6 +143,95 @@ pub struct PeerTally {
     touched: bool,
 }
 
+/// Bounds of the jitter histogram, in microseconds.
+pub const JITTER_BOUNDS: [u32; 8] = [500, 1_000, 2_000, 5_000, 10_000, 20_000, 50_000, 100_000];
+/// Bounds of the loss histogram, in packets of ten thousand.
+pub const LOSS_BOUNDS: [u32; 8] = [0, 10, 50, 100, 200, 500, 1_000, 2_500];
+
+/// Values below or at each bound of a histogram but above the one before, and above all of them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Buckets {
+    /// Counts.
+    pub counts: [u64; 9],
+    /// Sum of the values.
+    pub sum: u64,
+}
+
+impl Buckets {
+    fn add(&mut self, bounds: &[u32; 8], value: u32) {
+        self.counts[bounds.iter().position(|b| value <= *b).unwrap_or(bounds.len())] += 1;
+        self.sum += u64::from(value);
+    }
+}
+
+/// Numbers in a [`MediaTally`].
+pub const MEDIA_WORDS: usize = Class::ALL.len() + 5 + 2 * 9;
+
+/// What was counted of media.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct MediaTally {
+    /// Packets relayed, by [`Class`].
+    pub packets: [u64; Class::ALL.len()],
+    /// Bytes of their UDP payloads.
+    pub bytes: u64,
+    /// RTP packets of ended streams that ought to have come, and those that did not.
+    pub expected: u64,
+    /// See [`MediaTally::expected`].
+    pub lost: u64,
+    /// Jitter of ended streams by direction: bounds are [`JITTER_BOUNDS`].
+    pub jitter: Buckets,
+    /// Loss of ended streams by direction: bounds are [`LOSS_BOUNDS`].
+    pub loss: Buckets,
+}
+
+impl MediaTally {
+    /// A packet was relayed.
+    #[inline]
+    pub(crate) fn relayed(&mut self, class: Class, len: usize) {
+        self.packets[class as usize] += 1;
+        self.bytes += len as u64;
+    }
+
+    /// One direction of a stream has ended.
+    pub(crate) fn ended(&mut self, received: &Received) {
+        if received.expected == 0 {
+            return;
+        }
+        self.expected += u64::from(received.expected);
+        self.lost += u64::from(received.lost);
+        self.jitter.add(&JITTER_BOUNDS, received.jitter_us);
+        let ratio = u64::from(received.lost) * 10_000 / u64::from(received.expected);
+        self.loss.add(&LOSS_BOUNDS, ratio as u32);
+    }
+
+    /// All of it as numbers, for the board.
+    pub fn words(&self) -> [u64; MEDIA_WORDS] {
+        let mut words = [0; MEDIA_WORDS];
+        let scalars = [self.bytes, self.expected, self.lost, self.jitter.sum, self.loss.sum];
+        let all = self.packets.iter().chain(&scalars).chain(&self.jitter.counts).chain(&self.loss.counts);
+        words.iter_mut().zip(all).for_each(|(to, value)| *to = *value);
+        words
+    }
+
+    /// The same from its numbers.
+    pub fn from_words(words: [u64; MEDIA_WORDS]) -> Self {
+        let mut next = words.into_iter();
+        let mut take = || next.next().unwrap_or_default();
+        let packets = core::array::from_fn(|_| take());
+        let [bytes, expected, lost, jitter_sum, loss_sum] = core::array::from_fn(|_| take());
+        let jitter = Buckets { counts: core::array::from_fn(|_| take()), sum: jitter_sum };
+        let loss = Buckets { counts: core::array::from_fn(|_| take()), sum: loss_sum };
+        Self { packets, bytes, expected, lost, jitter, loss }
+    }
+
+    /// Adds what another worker counted.
+    pub fn add(&mut self, other: &Self) {
+        let mut words = self.words();
+        words.iter_mut().zip(other.words()).for_each(|(to, value)| *to += value);
+        *self = Self::from_words(words);
+    }
+}
+
 /// All that an engine counted; read by the worker and published for others.
 #[derive(Clone, Debug)]
 pub struct Tally {
@@ -146,6 +241,8 @@ pub struct Tally {
     pub drops: [u64; packet::drop::COUNT],
     /// By [`PeerId`].
     pub peers: Vec<PeerTally>,
+    /// Of media.
+    pub media: MediaTally,
     /// Peers whose counters changed since they were last read.
     touched: Vec<PeerId>,
 }
@@ -156,6 +253,7 @@ impl Default for Tally {
             counters: [0; COUNTERS],
             drops: [0; packet::drop::COUNT],
             peers: Vec::new(),
+            media: MediaTally::default(),
             touched: Vec::new(),
         }
     }

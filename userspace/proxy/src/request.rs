@@ -1,13 +1,15 @@
 //! A request arrives: is it sound, is it new, and where does it go (RFC 3261 16.3 to 16.5)?
 
 use crate::{
+    anchor,
+    calls::{BranchName, MediaRef},
     context::{Context, Route, ServerMachine, is_dead},
     engine::{Engine, Incoming},
     inbound::Inbound,
     journal::Outcome,
     loops,
     report::Counter,
-    token::Token,
+    token::{Token, TokenKind, tag_hash},
     turn::Turn,
 };
 use alloc::{boxed::Box, vec::Vec};
@@ -15,7 +17,7 @@ use arrayvec::ArrayVec;
 use core::net::SocketAddr;
 use media::Side;
 use packet::DropReason;
-use routing::{ListenerId, ServiceId, Table, Upstream};
+use routing::{Anchoring, ListenerId, ServiceId, Table, Upstream};
 use sip::{
     Fault, HeaderName, Message, Method, Request, StartLine,
     respond::{self, Response},
@@ -41,18 +43,19 @@ pub(crate) struct Reject {
     status: u16,
     reason: &'static str,
     headers: Vec<u8>,
-    /// The dialog that the request belongs to is over.
+    /// The dialog that the request belongs to is over, and its media, if that runs through this node.
     ends_dialog: bool,
+    ends_media: Option<MediaRef>,
 }
 
 impl Reject {
     pub(crate) fn new(status: u16, reason: &'static str) -> Self {
-        Self { status, reason, headers: Vec::new(), ends_dialog: false }
+        Self { status, reason, headers: Vec::new(), ends_dialog: false, ends_media: None }
     }
 
     /// For a dialog that ends with this answer.
-    pub(crate) fn ending(status: u16, reason: &'static str) -> Self {
-        Self { ends_dialog: true, ..Self::new(status, reason) }
+    fn ending(status: u16, reason: &'static str, ends_media: Option<MediaRef>) -> Self {
+        Self { ends_dialog: true, ends_media, ..Self::new(status, reason) }
     }
 
     fn of_fault(fault: Fault, m: &Message<'_>) -> Self {
@@ -79,6 +82,8 @@ pub(crate) struct Decision {
     pub(crate) stateless: bool,
     /// Key of requests that are the same by another way; none within a dialog.
     merge_key: Option<u64>,
+    /// The media of a dialog that runs through this node.
+    pub(crate) media: Option<MediaRef>,
 }
 
 impl Engine {
@@ -110,7 +115,7 @@ impl Engine {
 
     fn on_retransmission(&mut self, id: usize, turn: &mut Turn<'_>) {
         self.tally.drop(DropReason::SipRetransmission);
-        self.with_context(turn.now, id, |engine, context| {
+        self.with_context(id, turn, |engine, context, turn| {
             if context.on_retransmission() == Action::Resend && !context.last_response.is_empty() {
                 engine.send(turn, context.local, context.reply_to, &context.last_response);
             }
@@ -127,7 +132,7 @@ impl Engine {
     ) {
         let mut absorbed = false;
         if let Some(id) = known {
-            self.with_context(turn.now, id, |_, context| {
+            self.with_context(id, turn, |_, context, turn| {
                 if let ServerMachine::Invite(server) = &mut context.server {
                     absorbed = server.on_ack(turn.now);
                 }
@@ -143,7 +148,7 @@ impl Engine {
         }
         let inbound = Inbound::read(m, arrived.via, turn.table, &self.config.token_key);
         let decided = inbound.ok().and_then(|inbound| {
-            let decision = self.decide_ack(incoming, &inbound, turn)?;
+            let decision = self.decide_ack(incoming, &inbound, arrived.call, turn)?;
             Some((inbound, decision))
         });
         match decided {
@@ -166,7 +171,7 @@ impl Engine {
         }
         let read = Inbound::read(m, arrived.via, turn.table, &self.config.token_key);
         let decided = read.map_err(|fault| Reject::of_fault(fault, m)).and_then(|inbound| {
-            let decision = self.decide(incoming, &inbound, turn)?;
+            let decision = self.decide(incoming, &inbound, arrived.call, turn)?;
             Ok((inbound, decision))
         });
         match decided {
@@ -194,7 +199,9 @@ impl Engine {
         }
         if reject.ends_dialog {
             self.tally.count(Counter::DialogsLost);
-            self.close_dialog(arrived.call, turn);
+            if let Some(media) = reject.ends_media {
+                self.close_media(media, turn);
+            }
         }
         self.answer(incoming, m, arrived, reject, turn);
     }
@@ -204,6 +211,7 @@ impl Engine {
         &mut self,
         incoming: &Incoming<'_>,
         inbound: &Inbound<'_, '_>,
+        call: u64,
         turn: &mut Turn<'_>,
     ) -> Result<Decision, Reject> {
         let Inbound { m, request, routes } = inbound;
@@ -213,17 +221,22 @@ impl Engine {
             return Err(Reject::new(482, "Loop Detected"));
         }
         // A CANCEL belongs to a transaction here, or to none (RFC 3261 16.10).
-        let stateless_dialog = request.to_tag.is_some() && routes.token.is_some_and(|t| t.stateless);
+        let stateless_dialog = request.to_tag.is_some() && routes.token.is_some_and(Token::is_stateless);
         let stateless_route = stateless_service(incoming.listener, turn.table).is_some();
         if request.method == Method::Cancel && !stateless_dialog && !stateless_route {
             return Err(Reject::new(481, "Call Does Not Exist"));
         }
         if let (Some(_), Some(token)) = (request.to_tag, routes.token) {
-            let decision = self.decide_in_dialog(incoming, inbound, (token, routing), turn)?;
-            return match decision.route {
-                Route::Dialog(hop) if is_dead(hop.peer, turn.table) => Err(Reject::ending(481, PEER_DOWN)),
-                _ => Ok(decision),
-            };
+            let decision = self.decide_in_dialog(incoming, inbound, (token, routing, call), turn)?;
+            if let Route::Dialog(hop) = decision.route
+                && is_dead(hop.peer, turn.table)
+            {
+                return Err(Reject::ending(481, PEER_DOWN, decision.media));
+            }
+            if decision.media.is_some() {
+                self.check_sdp(m).map_err(|broken| Reject::new(488, broken.reason()))?;
+            }
+            return Ok(decision);
         }
         // Nothing proves that the dialog is ours: it may go where new requests go, and nowhere else.
         if request.to_tag.is_some() {
@@ -243,7 +256,12 @@ impl Engine {
             self.tally.count(Counter::Merged);
             return Err(Reject::new(482, "Merged Request"));
         }
-        Ok(Decision { route: Route::Service(id), sender: Side::Caller, routing, stateless, merge_key })
+        let service = turn.table.service(id);
+        if request.method == Method::Invite && service.is_some_and(|s| s.anchoring == Anchoring::All) {
+            self.check_sdp(m).map_err(|broken| Reject::new(488, broken.reason()))?;
+        }
+        let route = Route::Service(id);
+        Ok(Decision { route, sender: Side::Caller, routing, stateless, merge_key, media: None })
     }
 
     /// Where an ACK goes that belongs to no transaction here: on within its dialog or, on a stateless
@@ -252,27 +270,37 @@ impl Engine {
         &mut self,
         incoming: &Incoming<'_>,
         inbound: &Inbound<'_, '_>,
+        call: u64,
         turn: &mut Turn<'_>,
     ) -> Option<Decision> {
         let routing = self.keys.routing(incoming, inbound.m, &inbound.request, &inbound.routes);
         if let Some(token) = inbound.routes.token {
-            return self.decide_in_dialog(incoming, inbound, (token, routing), turn).ok();
+            return self.decide_in_dialog(incoming, inbound, (token, routing, call), turn).ok();
         }
         let id = stateless_service(incoming.listener, turn.table)?;
         let route = Route::Service(id);
-        Some(Decision { route, sender: Side::Caller, routing, stateless: true, merge_key: None })
+        let sender = Side::Caller;
+        Some(Decision { route, sender, routing, stateless: true, merge_key: None, media: None })
     }
 
     fn decide_in_dialog(
         &mut self,
         incoming: &Incoming<'_>,
         inbound: &Inbound<'_, '_>,
-        (token, routing): (Token, u32),
+        (token, routing, call): (Token, u32, u64),
         turn: &mut Turn<'_>,
     ) -> Result<Decision, Reject> {
         let (hop, sender) = self.dialog_hop(incoming, inbound, token, turn)?;
-        let (route, stateless) = (Route::Dialog(hop), token.stateless && can_be_stateless(&inbound.request));
-        Ok(Decision { route, sender, routing, stateless, merge_key: None })
+        let request = &inbound.request;
+        let anchored = token.kind == TokenKind::Anchored;
+        Ok(Decision {
+            route: Route::Dialog(hop),
+            sender,
+            routing,
+            stateless: token.is_stateless() && can_be_stateless(request),
+            merge_key: None,
+            media: anchored.then(|| Self::media_of_dialog(call, request, sender)),
+        })
     }
 
     /// Creates the context and makes the first attempt.
@@ -318,7 +346,12 @@ impl Engine {
             is_bye: request.method == Method::Bye,
             routing: decision.routing,
             breadth: request.breadth(),
-            owns_media: false,
+            media_key: self.media_key_of(arrived, request, decision, turn.table),
+            media_dialog: decision.media.map(|media| match media.branch {
+                BranchName::Dialog(tag) => tag,
+                BranchName::Attempt(_) => 0,
+            }),
+            offered: anchor::has_offer(m),
             record: None,
             last_response: Vec::new(),
             attempts: Vec::new(),
@@ -338,11 +371,9 @@ impl Engine {
             self.tally.count(Counter::Calls);
             let record = self.journal.open(request.call_id, incoming.listener, incoming.remote, turn.now);
             context.record = Some(record);
-            if !self.open_media(&mut context, turn) {
-                self.tally.count(Counter::MediaExhausted);
-                self.tally.count(Counter::CallsFailed);
-                self.respond(&mut context, m, 503, "No Media Port Free", turn);
-            }
+        }
+        if let (Some(media), Route::Dialog(hop), true) = (decision.media, decision.route, context.offered) {
+            self.reopen_media(media, request, (decision.sender, incoming.listener, hop), turn.now);
         }
         let entry = self.contexts.vacant_entry();
         let id = entry.key();
@@ -352,11 +383,21 @@ impl Engine {
         if let Some(key) = decision.merge_key {
             self.by_merge.insert(key, id);
         }
-        self.with_context(turn.now, id, |engine, context| {
-            if !context.answered {
-                engine.go_on(context, inbound, turn);
-            }
-        });
+        self.with_context(id, turn, |engine, context, turn| engine.go_on(context, inbound, turn));
+    }
+
+    /// The call whose media a request may describe.
+    fn media_key_of(
+        &self,
+        arrived: &Arrived<'_>,
+        request: &Request<'_>,
+        decision: &Decision,
+        table: &Table,
+    ) -> Option<u64> {
+        let Route::Service(id) = decision.route else { return Some(decision.media?.call) };
+        let anchors = table.service(id).is_some_and(|s| s.anchoring != Anchoring::Off);
+        let is_call = anchors && request.method == Method::Invite;
+        is_call.then(|| Self::media_key(arrived.call, tag_hash(request.from_tag)))
     }
 
     /// Answers without keeping state; a retransmission gets the same answer (RFC 3261 8.2.7).
@@ -386,7 +427,7 @@ impl Engine {
         turn: &mut Turn<'_>,
     ) {
         self.answer(incoming, m, arrived, &Reject::new(200, "OK"), turn);
-        self.with_context(turn.now, id, |engine, context| engine.cancel(context, turn));
+        self.with_context(id, turn, |engine, context, turn| engine.cancel(context, turn));
     }
 }
 

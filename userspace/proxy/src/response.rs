@@ -1,6 +1,7 @@
 //! A response arrives: whose is it, and what does it mean for the call (RFC 3261 16.7)?
 
 use crate::{
+    anchor::{Described, Kind},
     attempt::TIMER_C,
     context::{Attempt, ClientMachine, Context, Route, ServerMachine, current},
     engine::{ClientSlot, Engine},
@@ -16,7 +17,7 @@ use routing::ServerError;
 use sip::{
     HeaderName, Message, Method,
     branch::Branch,
-    scan::{CSeq, Via},
+    scan::{CSeq, NameAddr, Via},
     transaction::{Action, Time},
 };
 
@@ -41,7 +42,7 @@ impl Engine {
                 if current(&self.contexts, id, serial).is_none() {
                     return self.tally.drop(DropReason::SipStrayResponse);
                 }
-                self.with_context(turn.now, id, |engine, context| {
+                self.with_context(id, turn, |engine, context, turn| {
                     let index = context.attempts.iter().position(|a| a.slot == branch.slot);
                     match index {
                         Some(i) if cseq.method == Method::Cancel => {
@@ -128,7 +129,7 @@ impl Engine {
         // 100 is hop by hop, and a non-INVITE's provisional responses are of no use (RFC 4320 4.1).
         if status > 100 && context.is_invite() {
             self.count_alive(&context.attempts[i]);
-            self.pass_on(context, m, status, turn);
+            self.pass_on(context, i, m, status, turn);
         }
     }
 
@@ -147,9 +148,9 @@ impl Engine {
             if context.attempts[i].abandoned {
                 return self.tally.drop(DropReason::SipAbsorbed);
             }
-            self.pass_on(context, m, status, turn);
+            self.pass_on(context, i, m, status, turn);
             if context.is_bye {
-                self.close_dialog(context.call, turn);
+                self.end_dialog(context, turn);
             }
             return;
         }
@@ -162,9 +163,8 @@ impl Engine {
                 self.tally.peer(peer).answered += 1;
             }
             self.journal.outcome(context.record, Outcome::Peer(status), turn.now);
-            self.establish(context.call, peer);
         }
-        self.pass_on(context, m, status, turn);
+        self.pass_on(context, i, m, status, turn);
         // First 2xx wins, the others are cancelled (RFC 3261 16.7 step 10).
         for j in (0..context.attempts.len()).filter(|j| *j != i) {
             if context.attempts[j].is_live() {
@@ -187,6 +187,10 @@ impl Engine {
             Route::Dialog(_) => ServerError::Pass,
         };
         self.judge_failure(context, i, m, (status, server_error), turn);
+        if let (Some(media), Route::Service(_)) = (context.media_of(context.attempts[i].slot), context.route)
+        {
+            self.close_media(media, turn);
+        }
         let attempt = &context.attempts[i];
         if attempt.abandoned || context.answered {
             return self.tally.drop(DropReason::SipAbsorbed);
@@ -205,11 +209,11 @@ impl Engine {
             return self.go_on_again(context, turn);
         }
         if context.is_bye && matches!(status, 408 | 481) {
-            self.close_dialog(context.call, turn);
+            self.end_dialog(context, turn);
         }
         // Final for the whole call, but other branches may still do better (RFC 3261 16.7 step 5).
         context.closed = true;
-        let message = self.for_upstream(context, m, turn);
+        let message = self.for_upstream(context, i, m, turn);
         self.offer_best(context, status, m, &message);
         self.buffer = message;
         if status >= 600 {
@@ -247,20 +251,36 @@ impl Engine {
     }
 
     /// Passes a response upstream.
-    fn pass_on(&mut self, context: &mut Context, m: &Message<'_>, status: u16, turn: &mut Turn<'_>) {
-        let message = self.for_upstream(context, m, turn);
+    fn pass_on(
+        &mut self,
+        context: &mut Context,
+        i: usize,
+        m: &Message<'_>,
+        status: u16,
+        turn: &mut Turn<'_>,
+    ) {
+        let media = context.media_of(context.attempts[i].slot).filter(|_| context.is_invite());
+        if let (Some(media), 101..300) = (media, status) {
+            let to = m.value(HeaderName::To).and_then(NameAddr::parse);
+            self.media_heard(media, to.and_then(|to| to.tag()), status >= 200);
+        }
+        let message = self.for_upstream(context, i, m, turn);
         self.deliver(context, status, &message, turn);
         self.buffer = message;
     }
 
     /// A response as it goes upstream: without our Via, with our media ports. In the engine's buffer,
     /// which the caller gives back.
-    fn for_upstream(&mut self, context: &Context, m: &Message<'_>, turn: &mut Turn<'_>) -> Vec<u8> {
+    fn for_upstream(&mut self, context: &Context, i: usize, m: &Message<'_>, turn: &mut Turn<'_>) -> Vec<u8> {
         let mut message: Vec<u8> = core::mem::take(&mut self.buffer);
         self.edits.clear();
         forward::pop_via(m, &mut self.edits);
-        if let Some(shown) = turn.table.listener(context.ingress) {
-            self.anchor_body(m, context.call, context.sender.other(), shown);
+        let attempt = &context.attempts[i];
+        if let Some(media) = context.media_of(attempt.slot) {
+            let (sender, host) = (context.sender.other(), attempt.to.ip());
+            let kind = Kind::Response { offered: context.offered };
+            // What a response offers cannot be refused: a stream without port is declined in it.
+            let _ = self.anchor_body(m, Described { media, sender, host, kind }, turn);
         }
         self.edits.write(m.bytes, &mut message);
         message

@@ -13,6 +13,7 @@ use crate::{
     journal::{End, Outcome},
     report::Counter,
     request::{Arrived, Decision},
+    token::TokenKind,
     turn::Turn,
 };
 use core::net::SocketAddr;
@@ -72,14 +73,16 @@ impl Engine {
             branch,
             in_dialog: decision.route.is_dialog(),
             breadth: request.breadth(),
-            record_route: forward::cookie(decision.route, hop, request, true, turn.table),
-            call: arrived.call,
+            record_route: forward::cookie(decision.route, hop, request, TokenKind::Stateless, turn.table),
+            media: decision.media,
             sender: decision.sender,
         };
         self.tally.count(Counter::Stateless);
         let mut message = core::mem::take(&mut self.buffer);
-        self.write_forwarded(inbound, &forward, &mut message);
-        self.send(turn, egress.address, hop.to, &message);
+        // Only an offer needs ports that may not be there; what is forwarded here has none.
+        if self.write_forwarded(inbound, &forward, &mut message, turn).is_ok() {
+            self.send(turn, egress.address, hop.to, &message);
+        }
         self.buffer = message;
     }
 

@@ -28,15 +28,26 @@ pub(crate) struct Token {
     pub(crate) peer: u32,
     /// Hash of the caller's tag.
     pub(crate) caller: u16,
-    /// Requests within the dialog are forwarded without state.
-    pub(crate) stateless: bool,
+    pub(crate) kind: TokenKind,
+}
+
+/// How requests within the dialog are handled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum TokenKind {
+    /// With state.
+    Stateful = b'f',
+    /// With state, and with the dialog's media.
+    Anchored = b'a',
+    /// Without state.
+    Stateless = b'l',
 }
 
 impl Token {
     /// For a request that goes to this peer.
-    pub(crate) fn new(peer: Option<PeerId>, request: &Request<'_>, stateless: bool, table: &Table) -> Self {
+    pub(crate) fn new(peer: Option<PeerId>, request: &Request<'_>, kind: TokenKind, table: &Table) -> Self {
         let peer = peer.and_then(|id| table.peer(id)).map_or(0, |p| p.name_hash());
-        Self { peer, caller: tag_hash(request.from_tag), stateless }
+        Self { peer, caller: tag_hash(request.from_tag), kind }
     }
 
     /// Whether a request within the dialog comes from the caller.
@@ -47,7 +58,7 @@ impl Token {
     /// Its text, valid for one Call-ID.
     pub(crate) fn write(self, key: &TokenKey, call_id: &[u8]) -> [u8; LEN] {
         let mut text = [0; LEN];
-        text[0] = if self.stateless { b'l' } else { b'f' };
+        text[0] = self.kind as u8;
         write_hex(&mut text[1..9], self.peer);
         write_hex(&mut text[9..13], self.caller.into());
         let mac = self.mac(key, call_id);
@@ -61,29 +72,30 @@ impl Token {
         if text.len() != LEN {
             return None;
         }
-        let stateless = match text[0] {
-            b'l' => true,
-            b'f' => false,
-            _ => return None,
-        };
-        let token =
-            Self { peer: parse_hex(&text[1..9])?, caller: parse_hex(&text[9..13])? as u16, stateless };
+        let kinds = [TokenKind::Stateful, TokenKind::Anchored, TokenKind::Stateless];
+        let kind = kinds.into_iter().find(|kind| *kind as u8 == text[0])?;
+        let token = Self { peer: parse_hex(&text[1..9])?, caller: parse_hex(&text[9..13])? as u16, kind };
         let mac = u64::from(parse_hex(&text[13..21])?) << 32 | u64::from(parse_hex(&text[21..])?);
         (token.mac(key, call_id) == mac).then_some(token)
+    }
+
+    /// Whether requests within the dialog are forwarded without state.
+    pub(crate) fn is_stateless(self) -> bool {
+        self.kind == TokenKind::Stateless
     }
 
     fn mac(self, key: &TokenKey, call_id: &[u8]) -> u64 {
         let mut hasher = SipHasher24::new_with_key(key);
         hasher.write_u32(self.peer);
         hasher.write_u16(self.caller);
-        hasher.write_u8(self.stateless.into());
+        hasher.write_u8(self.kind as u8);
         hasher.write(call_id);
         hasher.finish()
     }
 }
 
 /// Tells the two tags of a dialog apart; needs no key, since the cookie is authenticated.
-fn tag_hash(tag: Option<&[u8]>) -> u16 {
+pub(crate) fn tag_hash(tag: Option<&[u8]>) -> u16 {
     let hash = fnv1a(tag.unwrap_or_default());
     (hash ^ (hash >> 16)) as u16
 }
@@ -94,7 +106,7 @@ mod tests {
 
     #[test]
     fn a_cookie_is_good_for_its_call_and_key_only() {
-        let token = Token { peer: 0xdead_beef, caller: 7, stateless: true };
+        let token = Token { peer: 0xdead_beef, caller: 7, kind: TokenKind::Stateless };
         let text = token.write(&[1; 16], b"call");
         assert_eq!(Token::read(&text, &[1; 16], b"call"), Some(token));
         assert_eq!(Token::read(&text, &[1; 16], b"other"), None);

@@ -128,6 +128,8 @@ pub struct Peer {
     pub share: u8,
     /// Leave for one trial call.
     pub trial: Option<Trial>,
+    /// Whether media of calls to it is anchored where its service says [`Anchoring::Marked`].
+    pub anchor: bool,
 }
 
 impl Peer {
@@ -144,6 +146,7 @@ impl Peer {
             admission: Admission::Open,
             share: 100,
             trial: None,
+            anchor: false,
         }
     }
 
@@ -184,6 +187,18 @@ pub enum Fork {
     Parallel,
 }
 
+/// Whose media runs through this node.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Anchoring {
+    /// Nobody's: SDP passes untouched.
+    #[default]
+    Off,
+    /// That of every call.
+    All,
+    /// That of calls to marked peers.
+    Marked,
+}
+
 /// What a final response of 5xx to a new call means, other than 503 and 504.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ServerError {
@@ -209,8 +224,8 @@ pub struct Service {
     pub attempt_timeout: Duration,
     /// Time for all attempts of a call together.
     pub call_budget: Duration,
-    /// Whether media runs through this node.
-    pub anchor_media: bool,
+    /// Whose media runs through this node.
+    pub anchoring: Anchoring,
     /// How a new call is offered.
     pub fork: Fork,
     /// Forward without transaction state (RFC 3261 16.11): the upstream does the retries.
@@ -239,7 +254,7 @@ impl Service {
             peers,
             attempt_timeout: Duration::from_secs(2),
             call_budget: Duration::from_secs(16),
-            anchor_media: false,
+            anchoring: Anchoring::Off,
             fork: Fork::Sequential,
             stateless: false,
             server_error: ServerError::Pass,
@@ -266,8 +281,8 @@ pub struct Listener {
     pub name: String,
     /// Local address and port.
     pub address: SocketAddr,
-    /// Address that media on this side uses.
-    pub media: IpAddr,
+    /// Addresses that media on this side uses.
+    pub media: Vec<IpAddr>,
     /// Route of new requests.
     pub upstream: Upstream,
     /// `host:port` as Via and Record-Route show it.
@@ -276,14 +291,11 @@ pub struct Listener {
     pub via: String,
     /// The end of a Record-Route line of this listener, from the `@` on.
     pub record_route: String,
-    /// `IP4 address` or `IP6 address` of [`Listener::media`], as SDP shows it.
-    pub media_text: String,
 }
 
 impl Listener {
     /// A listener with its texts made once, so that no packet needs formatting.
-    pub fn new(name: String, address: SocketAddr, media: IpAddr, upstream: Upstream) -> Self {
-        let family = if media.is_ipv4() { "IP4" } else { "IP6" };
+    pub fn new(name: String, address: SocketAddr, media: Vec<IpAddr>, upstream: Upstream) -> Self {
         Self {
             name,
             address,
@@ -292,7 +304,6 @@ impl Listener {
             sent_by: format!("{address}"),
             via: format!("Via: SIP/2.0/UDP {address};branch="),
             record_route: format!("@{address};lr>\r\n"),
-            media_text: format!("{family} {media}"),
         }
     }
 }

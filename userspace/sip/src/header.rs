@@ -27,6 +27,8 @@ pub enum HeaderName {
     ContentLength,
     /// Content-Type, c
     ContentType,
+    /// Content-Encoding, e
+    ContentEncoding,
     /// Proxy-Require
     ProxyRequire,
     /// Max-Breadth (RFC 5393)
@@ -62,6 +64,7 @@ impl HeaderName {
             (12, b'r') => (is(name, b"record-route"), Self::RecordRoute),
             (13, b'p') => (is(name, b"proxy-require"), Self::ProxyRequire),
             (14, b'c') => (is(name, b"content-length"), Self::ContentLength),
+            (16, b'c') => (is(name, b"content-encoding"), Self::ContentEncoding),
             (16, b'w') => (is(name, b"www-authenticate"), Self::Challenge),
             (18, b'p') => (is(name, b"proxy-authenticate"), Self::Challenge),
             (19, b'p') => (is(name, b"proxy-authorization"), Self::ProxyAuthorization),
@@ -79,6 +82,7 @@ impl HeaderName {
             b'm' => Self::Contact,
             b'l' => Self::ContentLength,
             b'c' => Self::ContentType,
+            b'e' => Self::ContentEncoding,
             _ => Self::Other,
         }
     }

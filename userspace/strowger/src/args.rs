@@ -48,6 +48,16 @@ pub(crate) enum Command {
         #[command(flatten)]
         node: Where,
     },
+    /// Show calls in progress with their media: ports, sources, packets, loss and jitter of each side.
+    Calls {
+        /// Call-ID; without it the calls of all callers.
+        call_id: Option<String>,
+        /// How many calls of each worker.
+        #[arg(long, default_value_t = 20, conflicts_with = "call_id")]
+        last: usize,
+        #[command(flatten)]
+        node: Where,
+    },
     /// Show a running node: regions, peers, workers, drops, latency.
     Status {
         /// Configuration file of the node, to find its socket.

@@ -16,6 +16,11 @@ pub(crate) fn explain(call_id: Option<&str>, last: usize, node: &Where, json: bo
         println!("{answer}");
     } else {
         calls.iter().for_each(print_call);
+        if let Some(call_id) = call_id {
+            let media = node.get(&format!("/v1/media?call_id={}", escape(call_id)))?;
+            let stories = media["calls"].as_array().into_iter().flatten();
+            stories.for_each(|call| print!("{}", crate::calls::story(call)));
+        }
     }
     match call_id {
         Some(call_id) if calls.is_empty() => bail!(

@@ -269,7 +269,7 @@ fn whole(s: &Value) -> String {
             w["gauges"]["kernel_drops"].to_string(),
         ]
     };
-    let columns = ["worker", "core", "calls", "sip", "media", "transactions", "sessions", "kernel drops"];
+    let columns = ["worker", "core", "calls", "sip", "media", "transactions", "streams", "kernel drops"];
     out += &format!("\n{}", table(&columns, &rows(&s["workers"]).iter().map(worker).collect::<Vec<_>>()));
     for x in rows(&s["xdp"]) {
         out += &format!(

@@ -30,6 +30,8 @@ pub enum Request {
     Events(usize),
     /// What became of calls.
     Explain(Calls),
+    /// Media of calls in progress: of one Call-ID, or of so many calls of each worker.
+    Media(Option<String>, usize),
     /// Counters and gauges for Prometheus.
     Metrics,
     /// Whether upstreams should send calls here.
@@ -128,8 +130,8 @@ pub struct Surroundings<'a> {
     pub xdp: Vec<XdpStatus>,
 }
 
-/// Answers a question that the control thread can answer alone. [`Request::Explain`] and
-/// [`Request::Reload`] are none: they need the workers, and the file.
+/// Answers a question that the control thread can answer alone. [`Request::Explain`],
+/// [`Request::Media`] and [`Request::Reload`] are none: they need the workers, and the file.
 pub fn answer(
     request: &Request,
     controller: &mut Controller,
@@ -189,7 +191,9 @@ pub fn answer(
             true => done(format!("calls go to the region of composite {name} again")),
             false => no_such("composite", name),
         },
-        Request::Explain(_) | Request::Reload { .. } => Reply::error(500, "not answered here"),
+        Request::Explain(_) | Request::Media(..) | Request::Reload { .. } => {
+            Reply::error(500, "not answered here")
+        }
     }
 }
 

@@ -123,6 +123,7 @@ fn result(a: &AttemptRecord) -> String {
         Some(End::Silence) => "no response in time".to_owned(),
         Some(End::NoFinal) => "no final response in time".to_owned(),
         Some(End::Unreachable) => "not reachable (ICMP)".to_owned(),
+        Some(End::NoMediaPort) => "not sent: no media port".to_owned(),
         Some(End::PeerDied) => "the peer became UNHEALTHY".to_owned(),
         Some(End::Lost) => "answered by another peer, cancelled".to_owned(),
         Some(End::Stateless) => "forwarded without state".to_owned(),

@@ -4,7 +4,7 @@
 //! must not be read from under another name (DNS rebinding), so the Host is looked at.
 
 use super::api::{Asked, Error, Reply, Request};
-use super::{api, explain, status};
+use super::{api, explain, media, status};
 use axum::{
     Router,
     body::Body,
@@ -125,6 +125,7 @@ fn readable(questions: Questions) -> Router {
         .route("/v1/names", get(|state| ask(state, Request::Names)))
         .route("/v1/events", get(events))
         .route("/v1/calls", get(calls))
+        .route("/v1/media", get(media_calls))
         .with_state(questions)
 }
 
@@ -220,6 +221,12 @@ async fn calls(state: State<Questions>, query: Result<Query<Which>, QueryRejecti
     ask_if_sound(state, request).await
 }
 
+async fn media_calls(state: State<Questions>, query: Result<Query<Which>, QueryRejection>) -> Response {
+    let request =
+        read(query).and_then(|Which { call_id, last }| Ok(Request::Media(call_id, bounded(last, 20)?)));
+    ask_if_sound(state, request).await
+}
+
 fn admission(word: &str) -> Result<Admission, Reply> {
     match word {
         "enable" => Ok(Admission::Open),
@@ -293,6 +300,7 @@ fn reply(reply: Reply) -> Response {
         doc::names,
         doc::events,
         doc::calls,
+        doc::media_calls,
         doc::admit_peer,
         doc::admit_region,
         doc::drain_node,
@@ -307,7 +315,7 @@ struct Description;
 /// One function for each path, for the description alone.
 mod doc {
     #![expect(dead_code, reason = "the macros read them, nobody calls them")]
-    use super::{Error, api, explain, status};
+    use super::{Error, api, explain, media, status};
     use crate::history::Event;
 
     #[utoipa::path(get, path = "/healthz", responses((status = 200, body = api::Done), (status = 504, body = Error)))]
@@ -332,6 +340,8 @@ mod doc {
     fn events() {}
     #[utoipa::path(get, path = "/v1/calls", params(("call_id" = Option<String>, Query), ("last" = Option<u16>, Query, maximum = 1000)), responses((status = 200, body = explain::Calls), (status = 400, body = Error)))]
     fn calls() {}
+    #[utoipa::path(get, path = "/v1/media", params(("call_id" = Option<String>, Query), ("last" = Option<u16>, Query, maximum = 1000)), responses((status = 200, body = media::MediaCalls), (status = 400, body = Error)))]
+    fn media_calls() {}
     #[utoipa::path(post, path = "/v1/peers/{name}/{word}", params(("name" = String, Path), ("word" = String, Path, description = "enable, drain or disable")), responses((status = 200, body = api::Done), (status = 404, body = Error)))]
     fn admit_peer() {}
     #[utoipa::path(post, path = "/v1/regions/{name}/{word}", params(("name" = String, Path), ("word" = String, Path, description = "enable, drain or disable")), responses((status = 200, body = api::Done), (status = 404, body = Error)))]

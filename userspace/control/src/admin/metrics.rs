@@ -4,14 +4,18 @@
 use super::{api::Surroundings, status};
 use crate::controller::Controller;
 use exchange::counters::Gauge as BoardGauge;
+use media::Class;
 use packet::DropReason;
 use prometheus_client::{
-    encoding::text::encode,
-    metrics::{counter::Counter, family::Family, gauge::Gauge, info::Info},
+    encoding::{EncodeMetric, MetricEncoder, NoLabelSet, text::encode},
+    metrics::{MetricType, counter::Counter, family::Family, gauge::Gauge, info::Info},
     registry::Registry,
 };
-use proxy::{Counter as NodeCounter, Tally};
-use std::sync::atomic::AtomicU64;
+use proxy::{
+    Counter as NodeCounter, Tally,
+    report::{Buckets, JITTER_BOUNDS, LOSS_BOUNDS, MediaTally},
+};
+use std::{fmt, sync::atomic::AtomicU64};
 
 type Labels = Vec<(&'static str, String)>;
 type Counters = Family<Labels, Counter>;
@@ -29,12 +33,42 @@ impl Page {
         self.0.register(name, help.trim_end_matches('.'), family);
     }
 
+    fn histogram(&mut self, name: &str, help: &str, (bounds, units): (&[u32], f64), counted: &Buckets) {
+        self.0.register(name, help, Counted::new(bounds, units, counted));
+    }
+
     fn gauge(&mut self, name: &str, help: &str, rows: impl IntoIterator<Item = (Labels, f64)>) {
         let family = Gauges::default();
         for (labels, value) in rows {
             family.get_or_create(&labels).set(value);
         }
         self.0.register(name, help.trim_end_matches('.'), family);
+    }
+}
+
+/// A histogram that was counted elsewhere.
+#[derive(Debug)]
+struct Counted {
+    sum: f64,
+    buckets: Vec<(f64, u64)>,
+}
+
+impl Counted {
+    /// Bounds and sum are in whole units, of which so many make one of what is shown.
+    fn new(bounds: &[u32], units: f64, counted: &Buckets) -> Self {
+        let bounds = bounds.iter().map(|b| f64::from(*b) / units).chain([f64::MAX]);
+        Self { sum: counted.sum as f64 / units, buckets: bounds.zip(counted.counts).collect() }
+    }
+}
+
+impl EncodeMetric for Counted {
+    fn encode(&self, mut encoder: MetricEncoder<'_>) -> Result<(), fmt::Error> {
+        let count = self.buckets.iter().map(|(_, n)| n).sum();
+        encoder.encode_histogram::<NoLabelSet>(self.sum, count, &self.buckets, None)
+    }
+
+    fn metric_type(&self) -> MetricType {
+        MetricType::Histogram
     }
 }
 
@@ -72,6 +106,7 @@ fn node(page: &mut Page, controller: &Controller, sum: &Tally, around: &Surround
     let drops =
         DropReason::ALL.iter().map(|r| (vec![("reason", r.label().to_owned())], sum.drops[*r as usize]));
     page.counter("dropped_packets", "Packets dropped, by reason", drops);
+    media(page, &sum.media);
     page.gauge(
         "latency_seconds",
         "Time in the node since the start, from the XDP program to the hand-over for sending",
@@ -101,6 +136,33 @@ fn node(page: &mut Page, controller: &Controller, sum: &Tally, around: &Surround
         let rows = rows.map(|(i, board)| (vec![("worker", i.to_string())], board.gauge(gauge) as f64));
         page.gauge(&format!("worker_{}", gauge.label()), gauge.help(), rows.collect::<Vec<_>>());
     }
+}
+
+fn media(page: &mut Page, media: &MediaTally) {
+    let packets = Class::ALL
+        .iter()
+        .map(|c| (vec![("class", c.label().to_owned())], media.packets[*c as usize]))
+        .collect::<Vec<_>>();
+    page.counter("media_packets", "Media packets relayed, by what they are (RFC 7983)", packets);
+    page.counter("media_bytes", "Bytes of relayed media, UDP payload", [(Labels::new(), media.bytes)]);
+    page.counter(
+        "media_rtp_expected",
+        "RTP packets of ended streams that ought to have come, by their numbers",
+        [(Labels::new(), media.expected)],
+    );
+    page.counter("media_rtp_lost", "Those of them that did not", [(Labels::new(), media.lost)]);
+    page.histogram(
+        "media_jitter_seconds",
+        "Interarrival jitter of ended streams, each direction (RFC 3550)",
+        (&JITTER_BOUNDS, 1e6),
+        &media.jitter,
+    );
+    page.histogram(
+        "media_loss_ratio",
+        "Part of the RTP packets that did not come, of ended streams, each direction",
+        (&LOSS_BOUNDS, 1e4),
+        &media.loss,
+    );
 }
 
 fn peers(page: &mut Page, controller: &Controller, sum: &Tally, around: &Surroundings<'_>) {

@@ -6,5 +6,6 @@ pub mod api;
 pub mod client;
 pub mod explain;
 pub mod http;
+pub mod media;
 pub mod metrics;
 pub mod status;

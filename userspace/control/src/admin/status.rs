@@ -13,8 +13,9 @@ use exchange::{
 };
 use hdrhistogram::Histogram;
 use health::ProbeKind;
+use media::Class;
 use packet::DropReason;
-use proxy::{Counter, Tally};
+use proxy::{Counter, Tally, report::MediaTally};
 use routing::{Peer, PeerId, RegionId, Service, ServiceId, Table, Upstream};
 use serde::Serialize;
 use std::{collections::BTreeMap, time::Duration};
@@ -56,6 +57,8 @@ pub struct Status {
     pub xdp: Vec<XdpStatus>,
     /// Counters of all workers.
     pub counters: BTreeMap<&'static str, u64>,
+    /// Media.
+    pub media: MediaStatus,
     /// Dropped packets by reason; reasons that never happened are left out.
     pub drops: BTreeMap<&'static str, u64>,
     /// Time from the XDP program to the hand-over for sending, in microseconds.
@@ -96,6 +99,30 @@ pub struct ServiceStatus {
     pub takes_calls: bool,
     /// Worst-case time to notice a dead peer, by configuration.
     pub detection_bound_ms: u64,
+}
+
+/// What was counted of media since the start.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub struct MediaStatus {
+    /// Packets relayed, by what they are.
+    pub packets: BTreeMap<&'static str, u64>,
+    /// Bytes of their UDP payloads.
+    pub bytes: u64,
+    /// RTP packets of ended streams that ought to have come, by their numbers.
+    pub expected: u64,
+    /// Those that did not.
+    pub lost: u64,
+}
+
+impl MediaStatus {
+    fn of(media: &MediaTally) -> Self {
+        Self {
+            packets: Class::ALL.iter().map(|c| (c.label(), media.packets[*c as usize])).collect(),
+            bytes: media.bytes,
+            expected: media.expected,
+            lost: media.lost,
+        }
+    }
 }
 
 /// A peer.
@@ -281,6 +308,7 @@ pub fn collect(controller: &Controller, around: Surroundings<'_>) -> Status {
         workers: workers(config, exchange),
         xdp,
         counters: Counter::ALL.iter().map(|c| (c.label(), sum.counters[*c as usize])).collect(),
+        media: MediaStatus::of(&sum.media),
         drops: DropReason::ALL
             .iter()
             .map(|r| (r.label(), sum.drops[*r as usize]))

@@ -3,7 +3,7 @@
 use super::schema::{Lookup, XdpMode};
 use exchange::sources::Prefix;
 use health::{Composites, Failback, Policy, Threshold};
-use routing::{Fork, ListenerId, RegionId, ServerError, ServiceId};
+use routing::{Anchoring, Fork, ListenerId, RegionId, ServerError, ServiceId};
 use std::{
     net::{IpAddr, SocketAddr},
     ops::RangeInclusive,
@@ -48,10 +48,8 @@ pub struct Checked {
     pub health: HealthConfig,
     /// Allowed source prefixes besides the peers' own addresses.
     pub allow: Vec<(Prefix, Option<RegionId>)>,
-    /// Media ports.
-    pub media_ports: RangeInclusive<u16>,
-    /// Silence that ends a media session.
-    pub media_timeout: Duration,
+    /// Media.
+    pub media: MediaSettings,
     /// Core of the control thread.
     pub control_core: Option<usize>,
     /// Workers.
@@ -70,6 +68,29 @@ impl Checked {
     pub fn region_name(&self, region: Option<RegionId>) -> Option<&str> {
         self.regions.get(usize::from(region?.0)).map(String::as_str)
     }
+}
+
+/// How media is relayed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MediaSettings {
+    /// Ports, on every media address; empty: no media.
+    pub ports: RangeInclusive<u16>,
+    /// Silence that ends a call's media.
+    pub timeout: Duration,
+    /// The same for a call on hold.
+    pub hold_timeout: Duration,
+    /// How long a pair of ports rests before it is used again.
+    pub rest: Duration,
+    /// How long after the first packet a better source may take over.
+    pub learning: Duration,
+    /// Only the addresses in SDP may send.
+    pub strict: bool,
+    /// Traffic class of relayed packets; `None`: their own.
+    pub dscp: Option<u8>,
+    /// Descriptions with ICE are left alone.
+    pub keep_ice: bool,
+    /// Descriptions that cannot be read pass.
+    pub pass_broken: bool,
 }
 
 /// How names are resolved.
@@ -145,6 +166,8 @@ pub struct DiscoverConfig {
     pub region: Option<RegionId>,
     /// Added to their priorities.
     pub priority: u16,
+    /// Whether media of their calls is anchored.
+    pub anchor: bool,
 }
 
 /// An interface.
@@ -169,8 +192,8 @@ pub struct ListenerConfig {
     pub name: String,
     /// Local address.
     pub address: SocketAddr,
-    /// Media address.
-    pub media: IpAddr,
+    /// Media addresses.
+    pub media: Vec<IpAddr>,
     /// Where new requests go.
     pub service: Option<ServiceId>,
 }
@@ -182,8 +205,8 @@ pub struct ServiceConfig {
     pub name: String,
     /// Listener that requests to its peers leave by.
     pub egress: ListenerId,
-    /// Whether media is anchored.
-    pub anchor_media: bool,
+    /// Whose media is anchored.
+    pub anchoring: Anchoring,
     /// How a new call is offered.
     pub fork: Fork,
     /// Forward without transactions.
@@ -223,6 +246,8 @@ pub struct PeerConfig {
     pub priority: u16,
     /// Weight.
     pub weight: u16,
+    /// Whether media of its calls is anchored, where its service leaves that to it.
+    pub anchor: bool,
 }
 
 /// A worker.

@@ -9,7 +9,7 @@ pub mod schema;
 pub use check::check;
 pub use checked::{
     Checked, CompositeConfig, DiscoverConfig, DnsConfig, HealthConfig, InterfaceConfig, ListenerConfig,
-    PeerConfig, ServiceConfig, SourceConfig, WorkerConfig,
+    MediaSettings, PeerConfig, ServiceConfig, SourceConfig, WorkerConfig,
 };
 
 use std::{fmt, path::Path};

@@ -22,8 +22,16 @@ impl Checked {
         differ(&mut found, "node.key_file", &running.key_file, &self.key_file);
         differ(&mut found, "node.state_file", &running.state_file, &self.state_file);
         differ(&mut found, "admin.http", &running.http, &self.http);
-        differ(&mut found, "media.ports", &running.media_ports, &self.media_ports);
-        differ(&mut found, "media.timeout_s", &running.media_timeout, &self.media_timeout);
+        let (old, new) = (&running.media, &self.media);
+        differ(&mut found, "media.ports", &old.ports, &new.ports);
+        differ(&mut found, "media.timeout_s", &old.timeout, &new.timeout);
+        differ(&mut found, "media.hold_timeout_s", &old.hold_timeout, &new.hold_timeout);
+        differ(&mut found, "media.rest_s", &old.rest, &new.rest);
+        differ(&mut found, "media.source strict", &old.strict, &new.strict);
+        differ(&mut found, "media.learning_ms", &old.learning, &new.learning);
+        differ(&mut found, "media.dscp", &old.dscp, &new.dscp);
+        differ(&mut found, "media.ice keep", &old.keep_ice, &new.keep_ice);
+        differ(&mut found, "media.broken_sdp pass", &old.pass_broken, &new.pass_broken);
         differ(&mut found, "pinning.control", &running.control_core, &self.control_core);
         // The lines they stand on do not matter.
         let interfaces = |c: &Self| -> Vec<_> {
@@ -31,7 +39,7 @@ impl Checked {
         };
         differ(&mut found, "interface", &interfaces(running), &interfaces(self));
         let listeners = |c: &Self| -> Vec<_> {
-            c.listeners.iter().map(|l| (l.name.clone(), l.address, l.media)).collect()
+            c.listeners.iter().map(|l| (l.name.clone(), l.address, l.media.clone())).collect()
         };
         differ(&mut found, "listener", &listeners(running), &listeners(self));
         let workers = |c: &Self| -> Vec<_> {

@@ -248,8 +248,58 @@ pub struct Worker {
 pub struct Media {
     /// `first-last`
     pub ports: Spanned<String>,
-    /// Seconds of silence that end a session.
+    /// Seconds of silence that end a call's media.
     pub timeout_s: Option<Spanned<u64>>,
+    /// The same for a call on hold.
+    pub hold_timeout_s: Option<Spanned<u64>>,
+    /// Seconds that a pair of ports rests before it is used again.
+    pub rest_s: Option<Spanned<u64>>,
+    /// Who may send.
+    #[serde(default)]
+    pub source: SourceMode,
+    /// How long after the first packet a better source may take over.
+    pub learning_ms: Option<Spanned<u64>>,
+    /// Traffic class of relayed packets, if not their own.
+    pub dscp: Option<Spanned<u8>>,
+    /// What becomes of ICE.
+    #[serde(default)]
+    pub ice: IceMode,
+    /// What becomes of a description that cannot be read.
+    #[serde(default)]
+    pub broken_sdp: BrokenMode,
+}
+
+/// Who may send media.
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "kebab-case")]
+pub enum SourceMode {
+    /// Whoever comes first and fits best.
+    #[default]
+    Learn,
+    /// The address in the SDP.
+    Strict,
+}
+
+/// What becomes of ICE.
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "kebab-case")]
+pub enum IceMode {
+    /// It is taken out.
+    #[default]
+    Strip,
+    /// Such a description stays as it is, and its media does not run through this node.
+    Keep,
+}
+
+/// What becomes of a description that cannot be read.
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "kebab-case")]
+pub enum BrokenMode {
+    /// It is refused with 488.
+    #[default]
+    Reject,
+    /// It passes untouched.
+    Pass,
 }
 
 /// `[[region]]`
@@ -286,6 +336,8 @@ pub struct Listener {
     pub address: Spanned<SocketAddr>,
     /// Address for media on this side, if not the same.
     pub media_address: Option<Spanned<IpAddr>>,
+    /// Several of them, for more ports or for both families.
+    pub media_addresses: Option<Vec<Spanned<IpAddr>>>,
     /// Service that new requests go to.
     pub service: Option<Spanned<String>>,
 }
@@ -358,6 +410,9 @@ pub struct Discover {
     /// Added to their priorities.
     #[serde(default)]
     pub priority: u16,
+    /// Whether media of their calls runs through this node, where the service leaves it to them.
+    #[serde(default)]
+    pub anchor: bool,
 }
 
 /// How a name leads to peers.
@@ -379,6 +434,8 @@ pub enum Lookup {
 pub enum MediaMode {
     /// Through this node.
     Anchor,
+    /// Through this node for peers that say so.
+    Marked,
     /// SDP untouched.
     #[default]
     Off,
@@ -466,6 +523,9 @@ pub struct Peer {
     /// Share among peers of one priority.
     #[serde(default = "one")]
     pub weight: u16,
+    /// Whether media of its calls runs through this node, where the service leaves it to its peers.
+    #[serde(default)]
+    pub anchor: bool,
 }
 
 fn one() -> u16 {

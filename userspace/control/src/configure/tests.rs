@@ -89,7 +89,12 @@ const BAD: &[(&str, &str, usize, &str)] = &[
         36,
         "unknown listener \"corr\", expected one of: access, core",
     ),
-    ("media = \"anchor\"", "media = \"yes\"", 37, "unknown variant `yes`, expected `anchor` or `off`"),
+    (
+        "media = \"anchor\"",
+        "media = \"yes\"",
+        37,
+        "unknown variant `yes`, expected one of `anchor`, `marked`, `off`",
+    ),
     ("media = \"anchor\"", "attempt_timeout_ms = 5", 37, "attempt_timeout_ms = 5, expected 100 to 32000"),
     (
         "media = \"anchor\"",
@@ -100,6 +105,32 @@ const BAD: &[(&str, &str, usize, &str)] = &[
     ("198.51.100.11:5060", "[2001:db8::1]:5060", 40, "another family than listener \"core\""),
     ("192.0.2.0/28", "192.0.2.0/33", 44, "expected \"address/length\""),
     ("[media]\nports = \"20000-20999\"", "", 34, "expected a [media] section"),
+    ("ports = \"20000-20999\"", "ports = \"20000-20999\"\ndscp = 64", 7, "dscp = 64, expected 0 to 63"),
+    (
+        "ports = \"20000-20999\"",
+        "ports = \"20000-20999\"\nsource = \"any\"",
+        7,
+        "expected `learn` or `strict`",
+    ),
+    ("media = \"anchor\"", "media = \"marked\"", 35, "expected anchor = true at one"),
+    (
+        "address = \"198.51.100.11:5060\"",
+        "address = \"198.51.100.11:5060\"\nanchor = true",
+        35,
+        "expected media = \"marked\"",
+    ),
+    (
+        "service = \"voice\"",
+        "service = \"voice\"\nmedia_addresses = [\"192.0.2.1\", \"192.0.2.1\"]",
+        30,
+        "expected each address of this machine once",
+    ),
+    (
+        "service = \"voice\"",
+        "service = \"voice\"\nmedia_address = \"192.0.2.1\"\nmedia_addresses = [\"192.0.2.2\"]",
+        31,
+        "expected one of them",
+    ),
 ];
 
 #[test]

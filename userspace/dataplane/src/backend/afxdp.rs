@@ -172,18 +172,18 @@ impl Egress {
         };
         match desk.process(now, &arrival, &packet[datagram.payload.clone()], self) {
             Verdict::Done => self.queues[index].free(packet),
-            Verdict::Relay(relay) => self.relay(index, packet, &datagram, relay),
+            Verdict::Relay(relay, tos) => self.relay(index, packet, &datagram, (relay, tos)),
         }
     }
 
     /// Sends a media packet on: in its own frame where it leaves by the queue that it came from.
-    fn relay(&mut self, index: usize, packet: Packet, datagram: &Datagram, relay: Relay) {
+    fn relay(&mut self, index: usize, packet: Packet, datagram: &Datagram, (relay, tos): (Relay, u8)) {
         let route = self.route(relay.to.ip());
         let payload = datagram.payload.clone();
         if let Route::Queue(queue, mac) = route
             && queue == index
         {
-            let headers = self.headers(index, mac, relay.from, relay.to, datagram.tos);
+            let headers = self.headers(index, mac, relay.from, relay.to, tos);
             let (start, len, sum) = (payload.start, payload.len(), datagram.payload_sum);
             if !self.queues[index].send_in_place(packet, &headers, start, len, sum) {
                 return self.figures.drop(DropReason::TxRingFull);
@@ -195,7 +195,7 @@ impl Egress {
             to: relay.to,
             payload: &packet[payload],
             sum: datagram.payload_sum,
-            tos: datagram.tos,
+            tos,
         };
         self.send_by(route, &outgoing);
         self.queues[index].free(packet);

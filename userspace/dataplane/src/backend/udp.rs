@@ -76,13 +76,13 @@ impl Udp {
             self.sockets.seen_at = Some(seen_at);
             let arrival = Arrival { local, remote, tos: 0, seen_at, checked: false };
             let payload = &self.buffer[..len];
-            if let Verdict::Relay(relay) = desk.process(now, &arrival, payload, &mut self.sockets) {
+            if let Verdict::Relay(relay, tos) = desk.process(now, &arrival, payload, &mut self.sockets) {
                 self.sockets.send(&Outgoing {
                     from: relay.from,
                     to: relay.to,
                     payload,
                     sum: Sum::new(),
-                    tos: 0,
+                    tos,
                 });
             }
         }

@@ -40,8 +40,8 @@ pub struct Arrival {
 pub enum Verdict {
     /// Nothing more: handled, handed over or dropped.
     Done,
-    /// Send its payload on, unchanged.
-    Relay(Relay),
+    /// Send its payload on, unchanged, with this traffic class.
+    Relay(Relay, u8),
 }
 
 /// The judgement of one worker.
@@ -54,15 +54,24 @@ pub struct Desk {
     table: Arc<Table>,
     allow: Reader<AllowList>,
     ports: PortSlices,
+    /// Traffic class of relayed packets, if not their own.
+    media_tos: Option<u8>,
 }
 
 impl Desk {
-    /// For a worker.
-    pub fn new(worker: usize, engine: Engine, exchange: Arc<Exchange>, ports: PortSlices) -> Self {
+    /// For a worker; `dscp` is that of relayed packets, if not their own.
+    pub fn new(
+        worker: usize,
+        engine: Engine,
+        exchange: Arc<Exchange>,
+        ports: PortSlices,
+        dscp: Option<u8>,
+    ) -> Self {
         let mut table_reader = exchange.table.reader();
         let table = Arc::clone(table_reader.load());
         let allow = exchange.allow.reader();
-        Self { worker, engine, exchange, table_reader, table, allow, ports }
+        let media_tos = dscp.map(|dscp| dscp << 2);
+        Self { worker, engine, exchange, table_reader, table, allow, ports, media_tos }
     }
 
     /// Starts a turn: takes up a new table, if one was published.
@@ -97,8 +106,12 @@ impl Desk {
             self.hand_over(owner, arrival, payload);
             return Verdict::Done;
         }
-        match self.engine.on_media(now, arrival.local.port(), arrival.remote) {
-            Ok(relay) => Verdict::Relay(relay),
+        match self.engine.on_media(now, arrival.local, arrival.remote, payload) {
+            Ok(relay) => {
+                // Congestion marks pass (RFC 3168 5.3).
+                let tos = self.media_tos.map_or(arrival.tos, |tos| tos | arrival.tos & 3);
+                Verdict::Relay(relay, tos)
+            }
             Err(reason) => {
                 self.engine.tally.drop(reason);
                 Verdict::Done
@@ -150,14 +163,14 @@ impl Desk {
                         checked: true,
                     };
                     io.stamp(Some(parcel.seen_at));
-                    if let Verdict::Relay(relay) = self.process(now, &arrival, &parcel.payload, io) {
+                    if let Verdict::Relay(relay, tos) = self.process(now, &arrival, &parcel.payload, io) {
                         let sum = Sum::new().add_bytes(&parcel.payload);
                         io.send(&Outgoing {
                             from: relay.from,
                             to: relay.to,
                             payload: &parcel.payload,
                             sum,
-                            tos: parcel.tos,
+                            tos,
                         });
                     }
                 });
@@ -186,6 +199,11 @@ impl Desk {
                     };
                     let worker = self.worker;
                     self.exchange.reports.send(Notice::Explained { question, worker, records });
+                }
+                Errand::Media { question, call_id, count } => {
+                    let calls = self.engine.media_of(call_id.as_deref(), count);
+                    let worker = self.worker;
+                    self.exchange.reports.send(Notice::Media { question, worker, now, calls });
                 }
                 Errand::Unreachable { branch, to } => {
                     let mut out = Out { io, exchange: &self.exchange, allow: self.allow.load() };

@@ -104,6 +104,10 @@ impl Books {
         board.publish(&mut engine.tally);
         board.set(Gauge::Transactions, engine.transactions() as u64);
         board.set(Gauge::Sessions, engine.sessions() as u64);
+        let (in_use, resting, all) = engine.media_ports();
+        board.set(Gauge::PortsInUse, in_use as u64);
+        board.set(Gauge::PortsResting, resting as u64);
+        board.set(Gauge::Ports, all as u64);
         board.set(Gauge::Turns, self.turns);
         board.set(Gauge::TableGeneration, desk.table_generation().into());
         if now >= self.next_latency {

@@ -56,8 +56,8 @@ fn a_call_is_forwarded_as_rfc_3261_says_and_leaves_nothing_behind() {
     assert!(vias[0].starts_with("SIP/2.0/UDP 198.18.0.1:5060;branch=z9hG4bK-sw"), "{}", vias[0]);
     assert_eq!(vias[1], "SIP/2.0/UDP 192.0.2.10:5070;branch=z9hG4bKc1;rport=5070;received=192.0.2.10");
     let routes = header(&received.text, "Record-Route");
-    assert!(routes[0].starts_with("<sip:f") && routes[0].ends_with("@198.18.0.1:5060;lr>"), "{routes:?}");
-    assert!(routes[1].starts_with("<sip:f") && routes[1].ends_with("@192.0.2.1:5060;lr>"), "{routes:?}");
+    assert!(routes[0].starts_with("<sip:a") && routes[0].ends_with("@198.18.0.1:5060;lr>"), "{routes:?}");
+    assert!(routes[1].starts_with("<sip:a") && routes[1].ends_with("@192.0.2.1:5060;lr>"), "{routes:?}");
     assert_eq!(header(&received.text, "Max-Forwards"), ["69"]);
     assert_eq!(header(&received.text, "Max-Breadth"), ["60"]);
     assert!(received.text.starts_with("INVITE sip:bob@example.com SIP/2.0\r\n"), "the Request-URI stays");
@@ -402,11 +402,11 @@ fn limits_refuse_new_work_with_503() {
     invite(&mut w, "c1");
     invite(&mut w, "c2");
     assert_sent(&w.caller_sends(&request("INVITE", "c3")), &[("503", "caller")]);
-    let mut w = World::with(|c| c.media_ports = 20_000..=20_003);
+    let mut w = World::with(|c| c.media.settings.ports = 20_000..=20_001);
     invite(&mut w, "c1");
-    let sent = w.caller_sends(&request("INVITE", "c2"));
+    let sent = w.caller_sends(&request_with("INVITE", "c2", "", &sdp("192.0.2.10", 4000)));
     assert_sent(&sent, &[("100", "caller"), ("503", "caller")]);
-    assert!(sent[1].text.contains("No Media Port Free"));
+    assert!(sent[1].text.contains("All Media Ports In Use"));
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 mod calls;
 mod health;
+mod media;
 mod model;
 mod routing;
 mod world;

@@ -26,7 +26,7 @@ fn parallel() -> World {
 fn stateless() -> World {
     let mut w = World::new();
     w.table.services[0].stateless = true;
-    w.table.services[0].anchor_media = false;
+    w.table.services[0].anchoring = routing::Anchoring::Off;
     w
 }
 
@@ -201,8 +201,8 @@ fn only_dialogs_with_a_cookie_of_this_node_are_routed_by_their_route_set() {
     assert_sent(&w.caller_sends(&in_dialog("INFO", &routes, uri, tags)), &[("INFO", "p0")]);
     // Without a Route entry, or with a forged one, it is no dialog of ours: to a peer, not to its URI.
     let elsewhere = "sip:bob@192.0.2.99:5060";
-    let digit = routes.split("<sip:f").nth(1).and_then(|r| r.chars().next()).expect("a cookie");
-    let forged = routes.replace(&format!("<sip:f{digit}"), if digit == '0' { "<sip:f1" } else { "<sip:f0" });
+    let digit = routes.split("<sip:a").nth(1).and_then(|r| r.chars().next()).expect("a cookie");
+    let forged = routes.replace(&format!("<sip:a{digit}"), if digit == '0' { "<sip:a1" } else { "<sip:a0" });
     for (method, routes) in [("UPDATE", ""), ("MESSAGE", &forged)] {
         let sent = w.caller_sends(&in_dialog(method, routes, elsewhere, tags));
         assert_sent(&sent, &[(method, "p0")]);

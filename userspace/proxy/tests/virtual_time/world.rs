@@ -1,8 +1,10 @@
 //! An engine in virtual time: what arrives is text, what leaves is text.
 
 use media::PortPair;
-use proxy::{Config, Engine, Incoming, Outbox, Report, Timers};
-use routing::{Listener, ListenerId, Peer, PeerId, PeerState, RegionId, Service, ServiceId, Table, Upstream};
+use proxy::{Config, Engine, Incoming, MediaConfig, Outbox, Report, Timers};
+use routing::{
+    Anchoring, Listener, ListenerId, Peer, PeerId, PeerState, RegionId, Service, ServiceId, Table, Upstream,
+};
 use std::{
     net::{IpAddr, SocketAddr},
     time::Duration,
@@ -66,8 +68,7 @@ impl World {
             rng_seed: 5,
             timers: Timers::default(),
             max_transactions: 100_000,
-            media_ports: 20_000..=29_999,
-            media_timeout: Duration::from_secs(60),
+            media: MediaConfig::new(20_000..=29_999, media_addresses()),
         };
         change(&mut config);
         Self {
@@ -129,10 +130,15 @@ impl World {
     }
 }
 
+/// The listeners' own addresses.
+fn media_addresses() -> Vec<IpAddr> {
+    [ACCESS, CORE].iter().filter_map(|a| a.parse().ok()).map(|a: SocketAddr| a.ip()).collect()
+}
+
 fn table() -> Table {
     let listener = |name: &str, address: &str, upstream| {
         let address: SocketAddr = address.parse().unwrap();
-        Listener::new(name.to_owned(), address, address.ip(), upstream)
+        Listener::new(name.to_owned(), address, vec![address.ip()], upstream)
     };
     let member = |n: usize| Peer {
         region: Some(RegionId((n / 2) as u8)),
@@ -147,7 +153,7 @@ fn table() -> Table {
             listener("core", CORE, Upstream::None),
         ],
         services: vec![Service {
-            anchor_media: true,
+            anchoring: Anchoring::All,
             ..Service::new("voice".to_owned(), ListenerId(1), (0..4).map(PeerId).collect())
         }],
         peers: (0..4).map(member).collect(),

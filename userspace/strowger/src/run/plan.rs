@@ -4,7 +4,8 @@ use control::{
     configure::{Checked, InterfaceConfig, WorkerConfig, schema::XdpMode as ConfigMode},
     links::Link,
 };
-use dataplane::{BackendKind, InterfacePlan, NodePlan, WorkerPlan, XdpMode, program::is_embedded};
+use dataplane::{BackendKind, InterfacePlan, MediaPlan, NodePlan, WorkerPlan, XdpMode, program::is_embedded};
+use media::relay::Settings;
 use std::collections::HashMap;
 
 /// The plan of a configuration on this machine.
@@ -39,11 +40,34 @@ pub(super) fn plan(config: &Checked, links: &HashMap<String, Link>, token_key: p
         },
         workers: config.workers.iter().map(worker).collect(),
         listeners: config.listeners.iter().map(|l| l.address).collect(),
-        media_ports: config.media_ports.clone(),
-        media_timeout: config.media_timeout,
+        media: media(config),
         max_transactions: config.max_transactions,
         token_key,
         ring_size: config.ring_size,
+    }
+}
+
+fn media(config: &Checked) -> MediaPlan {
+    let media = &config.media;
+    let addresses = config.listeners.iter().flat_map(|l| l.media.iter().copied()).collect();
+    let settings = Settings {
+        ports: media.ports.clone(),
+        addresses,
+        rest: media.rest,
+        learning: media.learning,
+        strict: media.strict,
+        seed: 0,
+    };
+    MediaPlan {
+        ports: media.ports.clone(),
+        config: proxy::MediaConfig {
+            settings,
+            timeout: media.timeout,
+            hold_timeout: media.hold_timeout,
+            keep_ice: media.keep_ice,
+            pass_broken: media.pass_broken,
+        },
+        dscp: media.dscp,
     }
 }
 

@@ -11,6 +11,7 @@ use control::{
         api::{self, Asked, Reloaded, Reply, Request, Surroundings},
         explain::{self, CallStory},
         http::Servers,
+        media::{self, MediaCalls, MediaStory},
         status::XdpStatus,
     },
     configure::{self, Checked},
@@ -25,7 +26,7 @@ use control::{
 use dataplane::{Node, clock, pin, privileges, program::Program};
 use exchange::{
     Exchange,
-    errands::{Calls, Errand, Notice},
+    errands::{Errand, Notice},
 };
 use proxy::{Report, journal};
 use std::{
@@ -224,9 +225,15 @@ impl Service {
             match notice {
                 Notice::Peer(report) => reports.push(report),
                 Notice::Unresolved(address) => unresolved.push(address),
+                Notice::Media { question, worker, now, calls } => {
+                    let known = (&self.controller.config, &self.controller.roster);
+                    let stories = media::stories(known, worker, &calls, now);
+                    self.questions.on_answer(question, Part::Media(stories));
+                }
                 Notice::Explained { question, worker, records } => {
                     let known = (&self.controller.config, &self.controller.roster);
-                    self.questions.on_stories(question, explain::stories(known, worker, &records, now));
+                    let stories = explain::stories(known, worker, &records, now);
+                    self.questions.on_answer(question, Part::Calls(stories));
                 }
             }
         }
@@ -269,7 +276,15 @@ impl Service {
 
     fn on_question(&mut self, asked: Asked) {
         match asked.request {
-            Request::Explain(calls) => self.questions.ask_workers(&self.exchange, &calls, asked.reply),
+            Request::Explain(calls) => {
+                let errand = |question| Errand::Explain { question, calls: calls.clone() };
+                self.questions.ask_workers(&self.exchange, errand, asked.reply);
+            }
+            Request::Media(call_id, count) => {
+                let call_id: Option<Arc<[u8]>> = call_id.map(|id| id.as_bytes().into());
+                let errand = |question| Errand::Media { question, call_id: call_id.clone(), count };
+                self.questions.ask_workers(&self.exchange, errand, asked.reply);
+            }
             Request::Reload { dry } => drop(asked.reply.send(self.reload(dry))),
             request => {
                 let around = Surroundings {
@@ -353,34 +368,53 @@ struct Questions {
 
 struct Open {
     reply: oneshot::Sender<Reply>,
-    stories: Vec<CallStory>,
+    calls: Vec<CallStory>,
+    media: Vec<MediaStory>,
     missing: usize,
+}
+
+/// What one worker answers.
+enum Part {
+    Calls(Vec<CallStory>),
+    Media(Vec<MediaStory>),
 }
 
 impl Questions {
     /// Asks all workers; the answer is whole when the last of them has told what it knows.
-    fn ask_workers(&mut self, exchange: &Exchange, calls: &Calls, reply: oneshot::Sender<Reply>) {
+    fn ask_workers(
+        &mut self,
+        exchange: &Exchange,
+        errand: impl Fn(u64) -> Errand,
+        reply: oneshot::Sender<Reply>,
+    ) {
         // Whoever asked earlier may be gone by now.
         self.open.retain(|_, open| !open.reply.is_closed());
         self.next += 1;
         let question = self.next;
-        let errand = |calls| Errand::Explain { question, calls };
-        let missing = exchange.errands.iter().filter(|worker| worker.send(errand(calls.clone()))).count();
-        self.open.insert(question, Open { reply, stories: Vec::new(), missing });
+        let missing = exchange.errands.iter().filter(|worker| worker.send(errand(question))).count();
+        self.open.insert(question, Open { reply, calls: Vec::new(), media: Vec::new(), missing });
     }
 
-    fn on_stories(&mut self, question: u64, stories: Vec<CallStory>) {
+    fn on_answer(&mut self, question: u64, part: Part) {
         let Some(open) = self.open.get_mut(&question) else { return };
-        open.stories.extend(stories);
+        let about_media = matches!(part, Part::Media(_));
+        match part {
+            Part::Calls(stories) => open.calls.extend(stories),
+            Part::Media(stories) => open.media.extend(stories),
+        }
         open.missing = open.missing.saturating_sub(1);
         if open.missing > 0 {
             return;
         }
-        if let Some(mut done) = self.open.remove(&question) {
-            done.stories.sort_by_key(|story| story.at_unix_ms);
-            let calls = explain::Calls { remembered: journal::CAPACITY, calls: done.stories };
-            let _ = done.reply.send(Reply::json(200, &calls));
-        }
+        let Some(mut done) = self.open.remove(&question) else { return };
+        let reply = if about_media {
+            done.media.sort_by_key(|story| story.since_unix_ms);
+            Reply::json(200, &MediaCalls { calls: done.media })
+        } else {
+            done.calls.sort_by_key(|story| story.at_unix_ms);
+            Reply::json(200, &explain::Calls { remembered: journal::CAPACITY, calls: done.calls })
+        };
+        let _ = done.reply.send(reply);
     }
 }
 

@@ -21,9 +21,10 @@ impl<'a> Programs<'a> {
         for program in self.programs.iter_mut() {
             for listener in &config.listeners {
                 program.add_service(listener.address)?;
-                if !config.media_ports.is_empty() {
-                    let (first, last) = (*config.media_ports.start(), *config.media_ports.end());
-                    program.add_media(listener.media, MediaRange { first, last })?;
+                let ports = &config.media.ports;
+                for address in listener.media.iter().filter(|_| !ports.is_empty()) {
+                    let range = MediaRange { first: *ports.start(), last: *ports.end() };
+                    program.add_media(*address, range)?;
                 }
             }
         }

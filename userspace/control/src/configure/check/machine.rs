@@ -2,12 +2,15 @@
 
 use super::Checker;
 use crate::configure::{
-    Fault, InterfaceConfig, ListenerConfig, WorkerConfig,
-    schema::{Backend, File, MediaMode},
+    Fault, InterfaceConfig, ListenerConfig, MediaSettings, WorkerConfig,
+    schema::{self, Backend, BrokenMode, File, IceMode, Media, MediaMode, SourceMode},
 };
 use routing::ServiceId;
-use std::{collections::HashMap, ops::RangeInclusive, time::Duration};
+use std::{collections::HashMap, net::IpAddr, ops::RangeInclusive, time::Duration};
 use toml::Spanned;
+
+/// Most media addresses of one listener.
+const MOST_MEDIA_ADDRESSES: usize = 16;
 
 impl Checker<'_> {
     pub(super) fn backend(&mut self, file: &File) -> bool {
@@ -36,37 +39,76 @@ impl Checker<'_> {
         n
     }
 
-    pub(super) fn media(&mut self, file: &File) -> (RangeInclusive<u16>, Duration) {
-        let Some(media) = &file.media else {
-            let anchored = file.service.iter().find(|s| s.media == MediaMode::Anchor);
-            if let Some(service) = anchored {
-                self.fault(
-                    service.name.span(),
-                    format!(
-                        "service \"{}\" anchors media, expected a [media] section with ports",
-                        service.name.get_ref()
-                    ),
-                );
-            }
-            return (RangeInclusive::new(1, 0), Duration::from_secs(60));
-        };
+    pub(super) fn media(&mut self, file: &File) -> MediaSettings {
+        let none = RangeInclusive::new(1, 0);
+        if file.media.is_none()
+            && let Some(service) = file.service.iter().find(|s| s.media != MediaMode::Off)
+        {
+            let name = service.name.get_ref();
+            let message = format!("service \"{name}\" anchors media, expected a [media] section with ports");
+            self.fault(service.name.span(), message);
+        }
+        let media = file.media.as_ref();
         let workers = file.pinning.as_ref().map_or(1, |p| p.worker.len().max(1));
-        let text = media.ports.get_ref();
+        let dscp = media.and_then(|m| m.dscp.as_ref());
+        let seconds = |checker: &mut Self, get: fn(&Media) -> &Option<Spanned<u64>>, default, range, key| {
+            let value = media.and_then(|m| get(m).as_ref());
+            Duration::from_secs(checker.bounded(value, default, range, key))
+        };
+        MediaSettings {
+            ports: media.map_or(none, |m| self.media_ports(&m.ports, workers)),
+            timeout: seconds(self, |m| &m.timeout_s, 60, 5..86_401, "timeout_s"),
+            hold_timeout: seconds(self, |m| &m.hold_timeout_s, 3600, 5..86_401, "hold_timeout_s"),
+            rest: seconds(self, |m| &m.rest_s, 5, 0..601, "rest_s"),
+            learning: self.millis(media.and_then(|m| m.learning_ms.as_ref()), 500, 0..60_001, "learning_ms"),
+            strict: media.is_some_and(|m| m.source == SourceMode::Strict),
+            dscp: dscp.map(|d| self.bounded(Some(d), 0, 0..64, "dscp") as u8),
+            keep_ice: media.is_some_and(|m| m.ice == IceMode::Keep),
+            pass_broken: media.is_some_and(|m| m.broken_sdp == BrokenMode::Pass),
+        }
+    }
+
+    fn media_ports(&mut self, ports: &Spanned<String>, workers: usize) -> RangeInclusive<u16> {
+        let text = ports.get_ref();
         let range = text
             .split_once('-')
             .and_then(|(a, b)| Some(a.trim().parse::<u16>().ok()?..=b.trim().parse::<u16>().ok()?));
-        let range = match range {
+        match range {
             Some(r) if *r.start() >= 1024 && r.end().saturating_sub(*r.start()) as usize >= 4 * workers => r,
             _ => {
                 let message = format!(
                     "media ports \"{text}\", expected \"first-last\" from 1024 to 65535 with at least four ports for each worker"
                 );
-                self.fault(media.ports.span(), message);
+                self.fault(ports.span(), message);
                 RangeInclusive::new(1, 0)
             }
-        };
-        let timeout = self.bounded(media.timeout_s.as_ref(), 60, 5..86_401, "timeout_s");
-        (range, Duration::from_secs(timeout))
+        }
+    }
+
+    /// Media addresses of a listener: those it names, else its own.
+    fn media_addresses(&mut self, listener: &schema::Listener) -> Vec<IpAddr> {
+        let several = listener.media_addresses.as_deref().unwrap_or_default();
+        if let (Some(one), [other, ..]) = (&listener.media_address, several) {
+            let message =
+                format!("media_address = \"{}\" and media_addresses, expected one of them", one.get_ref());
+            self.fault(other.span(), message);
+        }
+        if let Some(address) = several.get(MOST_MEDIA_ADDRESSES) {
+            let message =
+                format!("{} media_addresses, expected at most {MOST_MEDIA_ADDRESSES}", several.len());
+            self.fault(address.span(), message);
+        }
+        let mut all = Vec::new();
+        for address in listener.media_address.iter().chain(several) {
+            let ip = *address.get_ref();
+            if ip.is_unspecified() || ip.is_multicast() || all.contains(&ip) {
+                let message =
+                    format!("media address {ip}, expected each address of this machine once, no wildcard");
+                self.fault(address.span(), message);
+            }
+            all.push(ip);
+        }
+        if all.is_empty() { vec![listener.address.get_ref().ip()] } else { all }
     }
 
     pub(super) fn interfaces(&mut self, file: &File) -> Vec<InterfaceConfig> {
@@ -136,7 +178,7 @@ impl Checker<'_> {
             listeners.push(ListenerConfig {
                 name: listener.name.get_ref().clone(),
                 address,
-                media: listener.media_address.as_ref().map_or(address.ip(), |a| *a.get_ref()),
+                media: self.media_addresses(listener),
                 service,
             });
         }

@@ -58,7 +58,7 @@ impl Checker<'_> {
             );
         }
         let local_region = file.node.region.as_ref().and_then(|r| self.region(r, &regions));
-        let (media_ports, media_timeout) = self.media(file);
+        let media = self.media(file);
         let afxdp = self.backend(file);
         let mut peers = Vec::new();
         let service_configs = self.services(file, &listeners, &regions, &mut peers);
@@ -93,13 +93,12 @@ impl Checker<'_> {
             regions: file.region.iter().map(|r| r.name.get_ref().clone()).collect(),
             local_region,
             interfaces: self.interfaces(file),
-            listeners: self.listeners(file, &services, &media_ports),
+            listeners: self.listeners(file, &services, &media.ports),
             services: service_configs,
             peers,
             health,
             allow,
-            media_ports,
-            media_timeout,
+            media,
             control_core: file.pinning.as_ref().and_then(|p| p.control.as_ref()).map(|c| *c.get_ref()),
             workers: self.workers(file, &interfaces, afxdp),
             warnings: std::mem::take(&mut self.warnings),

@@ -6,7 +6,7 @@ use crate::configure::{
     schema::{self, File, ForkMode, MediaMode, ProbeMode, ServerErrorMode, StateMode},
 };
 use health::{Policy, ProbeKind, Statuses};
-use routing::{Fork, ListenerId, ServerError, ServiceId};
+use routing::{Anchoring, Fork, ListenerId, ServerError, ServiceId};
 use std::{collections::HashMap, net::SocketAddr, time::Duration};
 use toml::Spanned;
 
@@ -38,7 +38,11 @@ impl Checker<'_> {
             services.push(ServiceConfig {
                 name: service.name.get_ref().clone(),
                 egress: ListenerId(egress.unwrap_or_default() as u16),
-                anchor_media: service.media == MediaMode::Anchor,
+                anchoring: match service.media {
+                    MediaMode::Off => Anchoring::Off,
+                    MediaMode::Anchor => Anchoring::All,
+                    MediaMode::Marked => Anchoring::Marked,
+                },
                 fork: match service.fork {
                     ForkMode::Sequential => Fork::Sequential,
                     ForkMode::Parallel => Fork::Parallel,
@@ -80,10 +84,18 @@ impl Checker<'_> {
             fault("has no peer, expected at least one [[service.peer]] or [[service.discover]]");
         }
         let stateless = service.state == StateMode::Stateless;
-        if stateless && service.media == MediaMode::Anchor {
+        if stateless && service.media != MediaMode::Off {
             fault(
                 "is stateless and anchors media, expected media = \"off\": anchored media is state of a call",
             );
+        }
+        let marks = service.peer.iter().map(|p| p.anchor).chain(service.discover.iter().map(|d| d.anchor));
+        let marked = marks.filter(|anchor| *anchor).count();
+        if service.media == MediaMode::Marked && marked == 0 {
+            fault("anchors the media of marked peers and none is marked, expected anchor = true at one");
+        }
+        if service.media != MediaMode::Marked && marked > 0 {
+            fault("has a peer with anchor = true, expected media = \"marked\"");
         }
         if stateless && service.fork == ForkMode::Parallel {
             fault(
@@ -134,6 +146,7 @@ impl Checker<'_> {
             zone: peer.zone.clone(),
             priority: peer.priority,
             weight: peer.weight,
+            anchor: peer.anchor,
         }
     }
 
@@ -155,6 +168,7 @@ impl Checker<'_> {
             port: discover.port,
             region: discover.region.as_ref().and_then(|r| self.region(r, regions)),
             priority: discover.priority,
+            anchor: discover.anchor,
         })
     }
 
