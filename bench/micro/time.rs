@@ -6,7 +6,7 @@ fn main() {
     divan::main();
 }
 
-#[divan::bench]
+#[divan::bench(sample_size = 1000)]
 fn frame_view_and_rewrite(bencher: Bencher) {
     let mut frame =
         bench::rtp_frame("198.51.100.11:6000".parse().unwrap(), "198.18.0.1:20000".parse().unwrap());
@@ -29,10 +29,17 @@ fn table_lookup(bencher: Bencher, peers: u16) {
     });
 }
 
-#[divan::bench]
+#[divan::bench(sample_size = 1000)]
 fn rtp_relay_in_memory(bencher: Bencher) {
     let mut relay = bench::Relay::new();
     bencher.bench_local(|| relay.one());
+}
+
+/// Packets of random streams, in batches.
+#[divan::bench(args = [100, 1_000, 10_000, 100_000], sample_size = 100, sample_count = 500)]
+fn rtp_stream_lookup_batch_of_64(bencher: Bencher, streams: usize) {
+    let mut streams = bench::Streams::new(streams);
+    bencher.counter(divan::counter::ItemsCount::new(bench::BATCH)).bench_local(|| streams.batch());
 }
 
 #[divan::bench(sample_size = 200)]

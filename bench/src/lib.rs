@@ -357,6 +357,69 @@ impl Relay {
     }
 }
 
+/// Many streams, and packets for any of them in no order.
+pub struct Streams {
+    streams: media::Streams,
+    /// Last byte of the address, and port: small, so that the choice itself misses no cache.
+    locals: Vec<(u8, u16)>,
+    packet: Vec<u8>,
+    random: u32,
+}
+
+impl Streams {
+    /// With so many streams, their sources known.
+    ///
+    /// # Panics
+    /// If they cannot be opened.
+    pub fn new(count: usize) -> Self {
+        let host = |n: u8| IpAddr::from([198, 18, 0, n]);
+        let config = MediaConfig::new(1024..=65_535, (1..=8).map(host).collect());
+        let settings = media::relay::Settings { on_memory: dataplane::large_pages, ..config.settings };
+        let mut streams = media::Streams::new(&settings);
+        let (source, there) = (at("198.51.100.9:4000"), at("198.51.100.10:4000"));
+        let mut locals = Vec::with_capacity(count);
+        let packet = rtp_frame(source, there)[42..].to_vec();
+        for n in 0..count {
+            let pair = (n % 4) as u8;
+            let id = streams.open(Duration::ZERO, host(1 + pair), host(5 + pair)).expect("a port");
+            let target = media::relay::Place::At(media::relay::Target::new(there, None));
+            streams.set_place(id, media::Side::Callee, target, false);
+            let (ip, ports) = streams.local(id, media::Side::Caller).expect("a stream");
+            let local = SocketAddr::new(ip, ports.rtp());
+            streams.relay(Duration::ZERO, local, source, &packet).expect("relayed");
+            locals.push((1 + pair, local.port()));
+        }
+        Self { streams, locals, packet, random: 1 }
+    }
+
+    /// A batch of packets, each for a random stream, as a worker takes them.
+    ///
+    /// # Panics
+    /// If one is not relayed.
+    #[inline(never)]
+    pub fn batch(&mut self) {
+        let mut batch = [SocketAddr::from(([198, 18, 0, 1], 0)); BATCH];
+        for local in &mut batch {
+            self.random = self.random.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            let (host, port) =
+                self.locals[(u64::from(self.random) * self.locals.len() as u64 >> 32) as usize];
+            *local = SocketAddr::from(([198, 18, 0, host], port));
+        }
+        batch.iter().filter_map(|local| self.streams.place_of(*local)).for_each(dataplane::fetch);
+        let source = at_source();
+        for local in batch {
+            self.streams.relay(Duration::from_secs(1), local, source, &self.packet).expect("relayed");
+        }
+    }
+}
+
+/// Packets of a batch.
+pub const BATCH: usize = 64;
+
+fn at_source() -> SocketAddr {
+    SocketAddr::from(([198, 51, 100, 9], 4000))
+}
+
 impl Relay {
     /// The frame to send that the latest packet made.
     pub fn sent(&self) -> &[u8] {

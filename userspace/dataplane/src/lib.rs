@@ -7,6 +7,7 @@
 pub mod backend;
 pub mod clock;
 pub mod lifecycle;
+mod memory;
 pub mod pin;
 pub mod plan;
 pub mod privileges;
@@ -16,5 +17,6 @@ mod slow_path;
 pub mod worker;
 
 pub use lifecycle::{Node, StartError};
+pub use memory::{fetch, large_pages};
 pub use plan::{BackendKind, InterfacePlan, MediaPlan, NodePlan, WorkerPlan, XdpMode};
 pub use queue::receive_queues;

@@ -25,6 +25,7 @@ impl World {
             learning: Duration::ZERO,
             strict: false,
             seed: 1,
+            on_memory: |_, _| {},
         };
         Self { streams: Streams::new(&settings), branch: Branch::default(), opened: 0, closed: 0, version: 0 }
     }

@@ -8,6 +8,7 @@ extern crate alloc;
 
 pub mod branch;
 pub mod demux;
+mod endpoint;
 pub mod ports;
 mod quality;
 pub mod relay;

@@ -8,6 +8,7 @@
 use crate::{
     Side, Time,
     demux::{Class, classify},
+    endpoint::Endpoint,
     ports::{NoPort, Pool, PortPair},
     quality::Quality,
 };
@@ -33,6 +34,9 @@ pub struct Settings {
     pub strict: bool,
     /// Seed of the order in which ports are used.
     pub seed: u64,
+    /// Hears where the large table will lie, and how long it is in bytes, before it is written: the place
+    /// to ask the system for large pages.
+    pub on_memory: fn(*const u8, usize),
 }
 
 /// A stream of this worker: the leg to the caller.
@@ -129,47 +133,51 @@ pub struct LegReport {
 #[derive(Clone, Copy, Debug)]
 struct Way {
     /// Who may send: symmetric RTP (RFC 4961).
-    source: Option<SocketAddr>,
+    source: Endpoint,
     /// Where what comes in here is sent to.
-    to: Option<SocketAddr>,
+    to: Endpoint,
 }
 
-const NO_WAY: Way = Way { source: None, to: None };
+const NO_WAY: Way = Way { source: Endpoint::NONE, to: Endpoint::NONE };
 
-/// All that a packet needs, in the order of its need.
+/// All that a packet needs, in the order of its need: an RTP packet that is relayed touches the first two
+/// cache lines and no more.
 #[derive(Clone, Debug)]
 #[repr(C, align(64))]
 struct Leg {
     rtp: Way,
-    /// The other leg's local RTP address, which packets of this one leave from.
-    from: SocketAddr,
-    last: Time,
+    /// The other leg's local RTP port, which packets of this one leave from, and number of its address.
+    from_port: u16,
+    from_address: u8,
+    open: bool,
+    /// The other leg.
+    partner: u32,
+    refused: u32,
+    /// Microseconds since the node's start.
+    last: u64,
     packets: u64,
     bytes: u64,
     quality: Quality,
-    refused: u32,
-    /// The other leg.
-    partner: u32,
-    open: bool,
     /// Not RTP: any bytes may come.
     opaque: bool,
     rtcp: Way,
 }
 
-const NOWHERE: SocketAddr = SocketAddr::new(IpAddr::V4(core::net::Ipv4Addr::UNSPECIFIED), 0);
+const _: () = assert!(core::mem::offset_of!(Leg, rtcp) <= 128);
 
 impl Leg {
     const fn closed() -> Self {
         Self {
             rtp: NO_WAY,
-            from: NOWHERE,
-            last: Time::ZERO,
+            from_port: 0,
+            from_address: 0,
+            open: false,
+            partner: 0,
+            refused: 0,
+            last: 0,
             packets: 0,
             bytes: 0,
             quality: Quality::new(),
-            refused: 0,
-            partner: 0,
-            open: false,
             opaque: false,
             rtcp: NO_WAY,
         }
@@ -246,15 +254,18 @@ impl Streams {
         let mut addresses = settings.addresses.clone();
         addresses.sort_unstable();
         addresses.dedup();
-        let legs = addresses.len() * usize::from(pairs);
+        let count = addresses.len() * usize::from(pairs);
+        let mut legs = Vec::<Leg>::with_capacity(count);
+        (settings.on_memory)(legs.as_ptr().cast(), count * size_of::<Leg>());
+        legs.resize(count, Leg::closed());
         let pool = |i: usize| Pool::new(pairs, settings.rest, settings.seed.wrapping_add(i as u64));
         Self {
             first_port,
             pairs,
             pools: (0..addresses.len()).map(pool).collect(),
             addresses: addresses.into_boxed_slice(),
-            legs: vec![Leg::closed(); legs].into_boxed_slice(),
-            signalled: vec![Signalled::default(); legs].into_boxed_slice(),
+            legs: legs.into_boxed_slice(),
+            signalled: vec![Signalled::default(); count].into_boxed_slice(),
             learning: settings.learning,
             strict: settings.strict,
             open: 0,
@@ -299,8 +310,9 @@ impl Streams {
         };
         for (leg, partner) in [(caller, callee), (callee, caller)] {
             self.legs[leg] = Leg {
-                from: self.local_of(partner),
-                last: now,
+                from_port: self.local_of(partner).port(),
+                from_address: (partner / usize::from(self.pairs)) as u8,
+                last: micros(now),
                 partner: partner as u32,
                 open: true,
                 ..Leg::closed()
@@ -368,10 +380,10 @@ impl Streams {
         for rtcp in [false, true] {
             let way = self.legs[leg].way(rtcp);
             if moved && self.strict {
-                way.source = None;
+                way.source = Endpoint::NONE;
             }
             // The old source may send until the new one does, but gets nothing any more.
-            let learned = way.source.filter(|_| !moved);
+            let learned = way.source.get().filter(|_| !moved);
             let open_to = &mut signalled.open_to[usize::from(rtcp)];
             match (moved, anew) {
                 (true, _) => *open_to = Openness::Anyone,
@@ -380,7 +392,7 @@ impl Streams {
             }
             let named = signalled.named(rtcp).filter(|_| target.is_some());
             let to = if signalled.held { None } else { learned.or(named) };
-            self.legs[partner].way(rtcp).to = to;
+            self.legs[partner].way(rtcp).to = to.into();
         }
     }
 
@@ -407,8 +419,8 @@ impl Streams {
         Some(LegReport {
             local: self.local_of(index),
             signalled: self.signalled[index].target.map(|t| t.rtp),
-            learned: leg.rtp.source,
-            last: leg.last,
+            learned: leg.rtp.source.get(),
+            last: Duration::from_micros(leg.last),
             received: Received {
                 packets: leg.packets,
                 bytes: leg.bytes,
@@ -424,7 +436,7 @@ impl Streams {
     /// When the latest packet of a stream came, or when it was opened.
     pub fn last_packet(&self, id: StreamId) -> Option<Time> {
         let leg = &self.legs[self.leg_of(id, Side::Caller)?];
-        Some(leg.last.max(self.legs[leg.partner as usize].last))
+        Some(Duration::from_micros(leg.last.max(self.legs[leg.partner as usize].last)))
     }
 
     /// Where the leg of a local address lies in memory, to have it fetched before it is needed.
@@ -437,7 +449,7 @@ impl Streams {
     ///
     /// # Errors
     /// The reason not to relay it.
-    #[inline]
+    #[inline(always)]
     pub fn relay(
         &mut self,
         now: Time,
@@ -455,11 +467,12 @@ impl Streams {
             None if packet.is_empty() => Class::Other,
             None => return Err(Refusal::Malformed),
         };
-        if leg.way(rtcp).source != Some(source) && !self.learn(now, index, rtcp, source) {
+        if leg.way(rtcp).source != Endpoint::from(source) && !self.learn(now, index, rtcp, source) {
             self.legs[index].refused += 1;
             return Err(Refusal::WrongSource);
         }
         let leg = &mut self.legs[index];
+        let now = micros(now);
         leg.last = now;
         if packet.is_empty() {
             return Err(Refusal::KeepAlive);
@@ -467,13 +480,11 @@ impl Streams {
         if class == Class::Rtp {
             leg.quality.add(now, packet);
         }
-        let to = leg.way(rtcp).to.ok_or(Refusal::NoDestination)?;
+        let to = leg.way(rtcp).to.get().ok_or(Refusal::NoDestination)?;
         leg.packets += 1;
         leg.bytes += packet.len() as u64;
-        let mut from = leg.from;
-        if rtcp {
-            from.set_port(from.port() + 1);
-        }
+        let ip = self.addresses[usize::from(leg.from_address)];
+        let from = SocketAddr::new(ip, leg.from_port + u16::from(rtcp));
         Ok((Relay { from, to }, class))
     }
 
@@ -482,11 +493,12 @@ impl Streams {
     fn learn(&mut self, now: Time, index: usize, rtcp: bool, source: SocketAddr) -> bool {
         let signalled = &mut self.signalled[index];
         let score = signalled.score(source, rtcp);
-        if self.strict && score < 3 {
+        // Port zero is nobody's (RFC 768): there is no way back.
+        if self.strict && score < 3 || source.port() == 0 {
             return false;
         }
         let kind = usize::from(rtcp);
-        let first = match (self.legs[index].way(rtcp).source, signalled.open_to[kind]) {
+        let first = match (self.legs[index].way(rtcp).source.get(), signalled.open_to[kind]) {
             (None, _) | (_, Openness::Anyone) => true,
             (Some(known), Openness::SameHost) if known.ip() == source.ip() => true,
             (Some(known), _) if now < signalled.window[kind] && score > signalled.score(known, rtcp) => false,
@@ -497,10 +509,10 @@ impl Streams {
             signalled.open_to[kind] = Openness::Fixed;
         }
         let held = signalled.held;
-        self.legs[index].way(rtcp).source = Some(source);
+        self.legs[index].way(rtcp).source = source.into();
         if !held {
             let partner = self.legs[index].partner as usize;
-            self.legs[partner].way(rtcp).to = Some(source);
+            self.legs[partner].way(rtcp).to = source.into();
         }
         true
     }
@@ -532,6 +544,10 @@ impl Streams {
             Side::Callee => caller.partner as usize,
         })
     }
+}
+
+fn micros(time: Time) -> u64 {
+    time.as_micros() as u64
 }
 
 #[cfg(test)]

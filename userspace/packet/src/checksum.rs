@@ -13,59 +13,92 @@ impl Sum {
     }
 
     /// Adds bytes that start at an even offset of the summed data; an odd last byte is padded with zero.
+    #[inline]
     #[must_use]
     pub fn add_bytes(self, bytes: &[u8]) -> Self {
-        // Sums of native 32-bit words have the right value after folding, up to byte order
-        // (RFC 1071, 2 B), and 64 bits of accumulator hold 2^32 of them.
-        let mut sum = 0u64;
-        let mut blocks = bytes.chunks_exact(16);
-        for b in &mut blocks {
-            let word = |i: usize| u64::from(u32::from_ne_bytes([b[i], b[i + 1], b[i + 2], b[i + 3]]));
-            sum += word(0) + word(4) + word(8) + word(12);
+        // Sums of native words of any even length have the right value after folding, up to byte order
+        // (RFC 1071, 2 B), if what is carried out comes in again at the other end.
+        let mut sum = self;
+        let (blocks, rest) = bytes.as_chunks::<32>();
+        for block in blocks {
+            for word in block.as_chunks::<8>().0 {
+                sum = sum.add(u64::from_ne_bytes(*word));
+            }
         }
-        let mut pairs = blocks.remainder().chunks_exact(2);
-        for p in &mut pairs {
-            sum += u64::from(u16::from_ne_bytes([p[0], p[1]]));
+        let (words, mut rest) = rest.as_chunks::<8>();
+        for word in words {
+            sum = sum.add(u64::from_ne_bytes(*word));
         }
-        if let [last] = pairs.remainder() {
-            sum += u64::from(u16::from_ne_bytes([*last, 0]));
+        if let Some((word, behind)) = rest.split_first_chunk::<4>() {
+            sum = sum.add(u32::from_ne_bytes(*word).into());
+            rest = behind;
         }
-        Self(self.0 + u64::from(fold(sum)))
+        if let Some((word, behind)) = rest.split_first_chunk::<2>() {
+            sum = sum.add(u16::from_ne_bytes(*word).into());
+            rest = behind;
+        }
+        if let [last] = rest {
+            sum = sum.add(u16::from_ne_bytes([*last, 0]).into());
+        }
+        sum
+    }
+
+    /// Adds another sum, of data at an even offset.
+    #[inline]
+    #[must_use]
+    pub fn add_sum(self, other: Self) -> Self {
+        self.add(other.0)
     }
 
     /// Adds one 16-bit word given in host order.
+    #[inline]
     #[must_use]
     pub fn add_word(self, word: u16) -> Self {
-        Self(self.0 + u64::from(word.to_be()))
+        self.add(word.to_be().into())
+    }
+
+    /// With end-around carry.
+    #[inline]
+    fn add(self, word: u64) -> Self {
+        let (sum, carry) = self.0.overflowing_add(word);
+        Self(sum + u64::from(carry))
     }
 
     /// Adds the pseudo header of UDP (RFC 768, RFC 8200 8.1): addresses, protocol and UDP length.
+    #[inline]
     #[must_use]
     pub fn add_pseudo_header(self, source: IpAddr, destination: IpAddr, udp_len: u16) -> Self {
-        self.add_address(source)
-            .add_address(destination)
-            .add_word(u16::from(crate::udp::PROTOCOL))
-            .add_word(udp_len)
+        self.add_addresses(source, destination).add_word(u16::from(crate::udp::PROTOCOL)).add_word(udp_len)
     }
 
+    /// Adds two addresses.
+    #[inline]
+    pub(crate) fn add_addresses(self, source: IpAddr, destination: IpAddr) -> Self {
+        self.add_address(source).add_address(destination)
+    }
+
+    #[inline]
     fn add_address(self, address: IpAddr) -> Self {
         match address {
-            IpAddr::V4(a) => self.add_bytes(&a.octets()),
+            IpAddr::V4(a) => self.add(u32::from_ne_bytes(a.octets()).into()),
             IpAddr::V6(a) => self.add_bytes(&a.octets()),
         }
     }
 
     /// Folded to 16 bits, as bytes for the wire, not inverted.
+    #[inline]
     pub fn fold(self) -> [u8; 2] {
         fold(self.0).to_ne_bytes()
     }
 
     /// The checksum for the header field: folded and inverted.
+    #[inline]
     pub fn checksum(self) -> [u8; 2] {
         (!fold(self.0)).to_ne_bytes()
     }
 }
 
+#[inline]
 fn fold(mut sum: u64) -> u16 {
     sum = (sum & 0xffff_ffff) + (sum >> 32);
     sum = (sum & 0xffff_ffff) + (sum >> 32);

@@ -34,6 +34,7 @@ pub struct Header {
 }
 
 /// Reads the header; `None` where the frame is too short.
+#[inline(always)]
 pub fn parse(frame: &[u8]) -> Option<Header> {
     let word = |at: usize| Some(u16::from_be_bytes(*frame.get(at..)?.first_chunk::<2>()?));
     let ethertype = word(12)?;
@@ -44,6 +45,7 @@ pub fn parse(frame: &[u8]) -> Option<Header> {
 }
 
 /// Writes the header to the start of `out` and returns its length. `out` holds at least 18 bytes.
+#[inline(always)]
 pub fn write(out: &mut [u8], destination: Mac, source: Mac, vlan: Option<u16>, ethertype: u16) -> usize {
     out[..6].copy_from_slice(&destination.0);
     out[6..12].copy_from_slice(&source.0);

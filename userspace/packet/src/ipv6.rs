@@ -23,6 +23,7 @@ pub struct Header {
 ///
 /// # Errors
 /// The reason to drop the packet.
+#[inline(always)]
 pub fn parse(bytes: &[u8]) -> Result<Header, DropReason> {
     let h: &[u8; LEN] = bytes.first_chunk().ok_or(DropReason::FrameTruncated)?;
     if h[0] >> 4 != 6 || h[6] != udp::PROTOCOL {
@@ -41,6 +42,7 @@ pub fn parse(bytes: &[u8]) -> Result<Header, DropReason> {
 }
 
 /// Writes a header for UDP with flow label zero.
+#[inline(always)]
 pub fn write(out: &mut [u8], header: &Header, hop_limit: u8) {
     let h = &mut out[..LEN];
     h[..4].copy_from_slice(&[0x60 | (header.tos >> 4), header.tos << 4, 0, 0]);

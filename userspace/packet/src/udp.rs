@@ -28,6 +28,7 @@ pub struct Header {
 ///
 /// # Errors
 /// The reason to drop the packet.
+#[inline(always)]
 pub fn parse(bytes: &[u8], source: IpAddr, destination: IpAddr) -> Result<Header, DropReason> {
     let h: &[u8; LEN] = bytes.first_chunk().ok_or(DropReason::FrameTruncated)?;
     let word = |at: usize| u16::from_be_bytes([h[at], h[at + 1]]);
@@ -44,7 +45,7 @@ pub fn parse(bytes: &[u8], source: IpAddr, destination: IpAddr) -> Result<Header
     let mut partial = false;
     if !unsummed {
         let pseudo = Sum::new().add_pseudo_header(source, destination, len as u16);
-        let all = pseudo.add_bytes(h).add_bytes(&payload_sum.fold());
+        let all = pseudo.add_bytes(h).add_sum(payload_sum);
         partial = h[6..8] == pseudo.fold();
         if !partial && all.fold() != [0xff, 0xff] {
             return Err(DropReason::ChecksumUdp);
@@ -54,6 +55,7 @@ pub fn parse(bytes: &[u8], source: IpAddr, destination: IpAddr) -> Result<Header
 }
 
 /// Writes a header with its checksum; `payload_sum` is the sum of the payload to follow.
+#[inline(always)]
 pub fn write(
     out: &mut [u8],
     source: SocketAddr,
@@ -62,16 +64,17 @@ pub fn write(
     payload_sum: Sum,
 ) {
     let len = (LEN + payload_len) as u16;
+    let sum = Sum::new()
+        .add_pseudo_header(source.ip(), destination.ip(), len)
+        .add_word(source.port())
+        .add_word(destination.port())
+        .add_word(len)
+        .add_sum(payload_sum)
+        .checksum();
     let h = &mut out[..LEN];
     h[..2].copy_from_slice(&source.port().to_be_bytes());
     h[2..4].copy_from_slice(&destination.port().to_be_bytes());
     h[4..6].copy_from_slice(&len.to_be_bytes());
-    h[6..8].copy_from_slice(&[0, 0]);
-    let sum = Sum::new()
-        .add_pseudo_header(source.ip(), destination.ip(), len)
-        .add_bytes(h)
-        .add_bytes(&payload_sum.fold())
-        .checksum();
     // A computed zero is sent as all ones: zero means "not summed".
     h[6..8].copy_from_slice(if sum == [0, 0] { &[0xff, 0xff] } else { &sum });
 }

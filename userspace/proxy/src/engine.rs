@@ -76,6 +76,7 @@ impl MediaConfig {
                 learning: Duration::from_millis(500),
                 strict: false,
                 seed: 1,
+                on_memory: |_, _| {},
             },
             timeout: Duration::from_secs(60),
             hold_timeout: Duration::from_secs(3600),
@@ -199,7 +200,7 @@ impl Engine {
     ///
     /// # Errors
     /// The reason to drop it; the caller counts it.
-    #[inline]
+    #[inline(always)]
     pub fn on_media(
         &mut self,
         now: Time,

@@ -39,6 +39,8 @@ const MAX_ASKED: usize = 4096;
 pub(crate) struct AfXdp {
     egress: Egress,
     batch: HeapSlab,
+    /// The same packets, in the order of their arrival.
+    packets: Vec<Packet>,
     /// Kernel listeners that this worker reads; only one worker does.
     reads_listeners: bool,
     ready_listeners: Vec<usize>,
@@ -100,6 +102,7 @@ impl AfXdp {
                 stamps: Vec::with_capacity(BATCH * 64),
             },
             batch: HeapSlab::with_capacity(BATCH),
+            packets: Vec::with_capacity(BATCH),
             reads_listeners,
             ready_listeners: Vec::new(),
             buffer: vec![0; LARGEST].into_boxed_slice(),
@@ -109,6 +112,10 @@ impl AfXdp {
     fn receive_queue(&mut self, index: usize, desk: &mut Desk, now: Duration) -> usize {
         let received = self.egress.queues[index].receive(&mut self.batch);
         while let Some(packet) = self.batch.pop_back() {
+            desk.foresee(&packet);
+            self.packets.push(packet);
+        }
+        for packet in self.packets.drain(..) {
             self.egress.process(index, packet, desk, now);
         }
         self.egress.seen_at = None;

@@ -2,6 +2,7 @@
 
 use crate::{
     backend::{Io, Outgoing},
+    memory::fetch,
     plan::PortSlices,
 };
 use exchange::{
@@ -11,7 +12,7 @@ use exchange::{
     sources::AllowList,
 };
 use media::{PortPair, Relay};
-use packet::{DropReason, checksum::Sum};
+use packet::{DropReason, checksum::Sum, frame};
 use proxy::{Counter, Disposition, Engine, Incoming, Outbox, Report};
 use routing::Table;
 use std::{
@@ -85,8 +86,18 @@ impl Desk {
         }
     }
 
-    /// Judges one datagram.
+    /// Has what a frame's judgement will need fetched from memory.
     #[inline]
+    pub fn foresee(&self, frame: &[u8]) {
+        if let Some(place) =
+            frame::peek_destination(frame).and_then(|local| self.engine.place_of_media(local))
+        {
+            fetch(place);
+        }
+    }
+
+    /// Judges one datagram.
+    #[inline(always)]
     pub fn process(&mut self, now: Duration, arrival: &Arrival, payload: &[u8], io: &mut dyn Io) -> Verdict {
         if !arrival.checked && !self.allow.load().allows(arrival.remote.ip()) {
             self.engine.tally.drop(DropReason::NotAllowed);
@@ -101,6 +112,7 @@ impl Desk {
         }
     }
 
+    #[inline(always)]
     fn media(&mut self, now: Duration, owner: usize, arrival: &Arrival, payload: &[u8]) -> Verdict {
         if owner != self.worker {
             self.hand_over(owner, arrival, payload);

@@ -57,6 +57,7 @@ fn media(config: &Checked) -> MediaPlan {
         learning: media.learning,
         strict: media.strict,
         seed: 0,
+        on_memory: dataplane::large_pages,
     };
     MediaPlan {
         ports: media.ports.clone(),
