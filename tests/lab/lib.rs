@@ -16,6 +16,7 @@ pub mod rtp;
 pub mod script;
 pub mod sipp;
 pub mod two_regions;
+pub mod ua;
 
 pub use namespace::{Namespace, sweep, veth};
 pub use node::StrowgerNode;

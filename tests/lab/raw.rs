@@ -2,8 +2,11 @@
 
 use crate::Namespace;
 use anyhow::{Context as _, Result};
+use rustix::net::{self, AddressFamily, SocketType};
 use std::{
     net::{SocketAddr, UdpSocket},
+    num::NonZero,
+    os::fd::OwnedFd,
     sync::{
         Arc, Mutex,
         atomic::{AtomicBool, Ordering},
@@ -20,6 +23,8 @@ pub fn socket(namespace: &Namespace, address: &str) -> Result<UdpSocket> {
     let socket =
         namespace.enter(|| UdpSocket::bind(address))?.with_context(|| format!("binding {address}"))?;
     socket.set_read_timeout(Some(Duration::from_millis(20)))?;
+    // Bursts wait here until the test looks.
+    net::sockopt::set_socket_recv_buffer_size_force(&socket, 8 << 20)?;
     Ok(socket)
 }
 
@@ -51,6 +56,45 @@ pub fn respond(request: &[u8], from: SocketAddr, status: u16) -> Option<Vec<u8>>
     let mut out = Vec::new();
     sip::respond::write(&m, from, &response, &mut out);
     Some(out)
+}
+
+/// Sees every frame that a namespace receives or sends.
+#[derive(Debug)]
+pub struct Sniffer(OwnedFd);
+
+impl Sniffer {
+    /// Begins to look.
+    ///
+    /// # Errors
+    /// The kernel refuses.
+    pub fn new(namespace: &Namespace) -> Result<Self> {
+        // All protocols, in network byte order.
+        let all =
+            net::Protocol::from_raw(NonZero::new(u32::from(3u16.to_be())).context("a protocol")?);
+        let open = || net::socket(AddressFamily::PACKET, SocketType::RAW, Some(all));
+        Ok(Self(namespace.enter(open)??))
+    }
+
+    /// Traffic classes of the UDP packets over IPv4 to a port that were seen so far.
+    ///
+    /// # Errors
+    /// The socket fails.
+    pub fn classes(&self, port: u16) -> Result<Vec<u8>> {
+        let mut classes = Vec::new();
+        let mut frame = [0; 4096];
+        loop {
+            match net::recv(&self.0, &mut frame, net::RecvFlags::DONTWAIT) {
+                Ok((n, _)) => {
+                    let frame = &frame[..n];
+                    let is_ours = frame.get(12..15).is_some_and(|h| h == [8, 0, 0x45])
+                        && frame.get(36..38).is_some_and(|p| p == port.to_be_bytes());
+                    classes.extend(is_ours.then(|| frame[15]));
+                }
+                Err(rustix::io::Errno::AGAIN) => return Ok(classes),
+                Err(e) => return Err(e.into()),
+            }
+        }
+    }
 }
 
 /// Messages to send in reaction to one: where to, and what.

@@ -194,7 +194,7 @@ pub fn stream(calls: &mut [MediaCall], length: Duration) -> Result<()> {
 }
 
 /// RTP of G.711 A-law with its number in the payload.
-fn packet(n: u32) -> Vec<u8> {
+pub fn packet(n: u32) -> Vec<u8> {
     let mut rtp = vec![0x80, 8];
     rtp.extend_from_slice(&(n as u16).to_be_bytes());
     rtp.extend_from_slice(&(n.wrapping_mul(160)).to_be_bytes());
