@@ -1,12 +1,15 @@
-//! Kamailio on either side of the node: calls through three record-routing proxies, in both directions,
-//! over IPv4, IPv6 and between them.
+//! Other people's software on either side of the node: Kamailio, with three record-routing proxies in a
+//! row, over IPv4, IPv6 and between them; Kamailio with rtpengine; baresip phones.
 
 use anyhow::{Result, ensure};
 use lab::{
     Namespace, TwoRegions,
+    baresip::{self, Baresip},
     kamailio::{Kamailio, Neighbour},
     process::eventually,
+    rtpengine::Rtpengine,
     sipp::{self, RunningSipp, Sipp},
+    ua::{Agent, Media, speech},
 };
 use std::{net::SocketAddr, time::Duration};
 
@@ -69,8 +72,12 @@ fn calls_between(carrier: Side, region: Side) -> Result<()> {
     add_ipv6(&lab)?;
     let at = |side: Side, port: u16| address(&format!("{}:{port}", side.users));
     let node = |side: Side| address(&format!("{}:5060", side.node));
-    let neighbour =
-        |side: Side| Neighbour { address: at(side, 5060), node: node(side), user: at(side, 5071) };
+    let neighbour = |side: Side| Neighbour {
+        address: at(side, 5060),
+        node: node(side),
+        user: at(side, 5071),
+        rtpengine: false,
+    };
     let _k1 = Kamailio::start(&lab.carrier, lab.scratch.path(), neighbour(carrier))?;
     let _k2 = Kamailio::start(lab.region('A'), lab.scratch.path(), neighbour(region))?;
     let _users = [
@@ -112,6 +119,91 @@ fn add_ipv6(lab: &TwoRegions) -> Result<()> {
     region.address("eth", "2001:db8:a::11/64")?;
     region.route("2001:db8:2::/64", "2001:db8:a::1")?;
     lab.node_space.route("2001:db8:a::/64", "2001:db8:2::254")
+}
+
+/// A caller and a callee with media sockets, each with its next hop.
+fn talk(
+    (space, own, next): (&Namespace, &str, &str),
+    (other_space, other, other_next): (&Namespace, &str, &str),
+) -> Result<()> {
+    let host = |address: &str| address.rsplit_once(':').map(|(h, _)| h.to_owned()).unwrap_or_default();
+    let mut caller = Agent::new(space, own, next)?;
+    let mut callee = Agent::new(other_space, other, other_next)?;
+    let here = Media::new(space, &format!("{}:4000", host(own)))?;
+    let there = Media::new(other_space, &format!("{}:6000", host(other)))?;
+    for version in 1..=2 {
+        let offer = caller.sdp(version, "m=audio 4000 RTP/AVP 8\r\n");
+        let answer = callee.sdp(version, "m=audio 6000 RTP/AVP 8\r\n");
+        let (offered, answered) = caller.invite(&mut callee, &offer, &answer)?;
+        let (to, back) = (answered.media(0)?, offered.media(0)?);
+        here.passes(to, &speech(0, 50), &there, back)?;
+        there.passes(back, &speech(1000, 50), &here, to)?;
+    }
+    caller.hang_up(&mut callee)
+}
+
+#[test]
+fn media_passes_strowger_and_an_rtpengine_of_kamailio() -> Result<()> {
+    let mut lab = TwoRegions::new(1)?;
+    let region = lab.region('A');
+    let _rtpengine = Rtpengine::start(region, lab.scratch.path(), "198.51.100.11".parse()?)?;
+    let neighbour = Neighbour {
+        address: address("198.51.100.11:5060"),
+        node: address("198.18.0.1:5060"),
+        user: address("198.51.100.11:5071"),
+        rtpengine: true,
+    };
+    let _kamailio = Kamailio::start(region, lab.scratch.path(), neighbour)?;
+    lab.start_node(&config(CARRIER[0], REGION[0]))?;
+    let region = lab.region('A');
+    lab.running().wait_for("k2", "HEALTHY", SOON)?;
+    talk(
+        (&lab.carrier, "192.0.2.10:5070", "192.0.2.1:5060"),
+        (region, "198.51.100.11:5071", "198.51.100.11:5060"),
+    )?;
+    lab.running().check_invariants()
+}
+
+#[test]
+fn media_is_bridged_between_ipv4_and_ipv6() -> Result<()> {
+    let mut lab = TwoRegions::new(1)?;
+    add_ipv6(&lab)?;
+    let quiet = config(CARRIER[0], REGION[1]).replace("interval_ms = 300", "interval_ms = 3600000");
+    lab.start_node(&quiet)?;
+    let node = "[2001:db8:2::1]:5060";
+    talk(
+        (&lab.carrier, "192.0.2.10:5070", "192.0.2.1:5060"),
+        (lab.region('A'), "[2001:db8:a::11]:5060", node),
+    )?;
+    talk(
+        (lab.region('A'), "[2001:db8:a::11]:5070", node),
+        (&lab.carrier, "192.0.2.10:5060", "192.0.2.1:5060"),
+    )?;
+    lab.running().check_invariants()
+}
+
+#[test]
+fn two_phones_hear_each_other_exactly() -> Result<()> {
+    let mut lab = TwoRegions::new(1)?;
+    let quiet = config(CARRIER[0], REGION[0]).replace("interval_ms = 300", "interval_ms = 3600000");
+    lab.start_node(&quiet)?;
+    let sounds = [1, 2].map(|seed| baresip::noise(seed, 4 * 8000));
+    let files = ["caller.wav", "callee.wav"].map(|name| lab.scratch.path().join(name));
+    sounds.iter().zip(&files).try_for_each(|(sound, file)| baresip::write_wav(file, sound))?;
+    let callee = address("198.51.100.11:5060");
+    let mut callee = Baresip::start(lab.region('A'), &lab.scratch, callee, (&files[1], None, 9))?;
+    std::thread::sleep(Duration::from_millis(700));
+    let target = Some("sip:phone@192.0.2.1:5060");
+    let mut caller =
+        Baresip::start(&lab.carrier, &lab.scratch, address("192.0.2.10:5070"), (&files[0], target, 8))?;
+    for (phone, said) in [(&mut callee, &sounds[0]), (&mut caller, &sounds[1])] {
+        let heard = phone.heard(Duration::from_secs(20))?;
+        let common = baresip::common(said, &heard);
+        // Beginning and end depend on when each of them begins to listen.
+        ensure!(common >= 3 * 8000, "{common} samples in a row of {}: {}", said.len(), phone.log());
+    }
+    ensure!(lab.running().counter("media_relayed") >= 2 * 150);
+    lab.running().check_invariants()
 }
 
 #[test]

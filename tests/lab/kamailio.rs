@@ -26,6 +26,8 @@ pub struct Neighbour {
     pub node: SocketAddr,
     /// The user agent behind it that takes calls.
     pub user: SocketAddr,
+    /// Whether an rtpengine in its namespace relays its media.
+    pub rtpengine: bool,
 }
 
 impl Kamailio {
@@ -36,7 +38,7 @@ impl Kamailio {
     pub fn start(namespace: &Namespace, directory: &Path, neighbour: Neighbour) -> Result<Self> {
         let own = directory.join(format!("kamailio-{}", namespace.name()));
         fs::create_dir_all(&own)?;
-        let Neighbour { address, node, user } = neighbour;
+        let Neighbour { address, node, user, rtpengine } = neighbour;
         let config = include_str!("kamailio.cfg")
             .replace("@listen@", &address.to_string())
             .replace("@node_ip@", &node.ip().to_string())
@@ -47,6 +49,9 @@ impl Kamailio {
         let mut command = namespace.command("kamailio");
         // In the foreground, so that it ends with its owner; 16 MiB of shared memory are plenty.
         command.args(["-DD", "-E", "-m", "16", "-Y"]).arg(&own).arg("-f").arg(&file);
+        if rtpengine {
+            command.args(["-A", "RTPENGINE"]);
+        }
         let log = own.join("log");
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(File::create(&log)?);
         let mut process = Process::start("kamailio", &mut command)?;

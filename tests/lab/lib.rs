@@ -3,6 +3,7 @@
 //! Everything made here is removed when it is dropped; [`sweep`] removes what a killed process left.
 #![forbid(unsafe_code)]
 
+pub mod baresip;
 pub mod browser;
 pub mod cost;
 pub mod dns;
@@ -13,6 +14,7 @@ pub mod process;
 pub mod rate;
 pub mod raw;
 pub mod rtp;
+pub mod rtpengine;
 pub mod script;
 pub mod sipp;
 pub mod two_regions;

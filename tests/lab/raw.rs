@@ -69,8 +69,7 @@ impl Sniffer {
     /// The kernel refuses.
     pub fn new(namespace: &Namespace) -> Result<Self> {
         // All protocols, in network byte order.
-        let all =
-            net::Protocol::from_raw(NonZero::new(u32::from(3u16.to_be())).context("a protocol")?);
+        let all = net::Protocol::from_raw(NonZero::new(u32::from(3u16.to_be())).context("a protocol")?);
         let open = || net::socket(AddressFamily::PACKET, SocketType::RAW, Some(all));
         Ok(Self(namespace.enter(open)??))
     }

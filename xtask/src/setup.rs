@@ -24,6 +24,8 @@ const TOOLS: &[Package] = &[
     package("procps", "/usr/sbin/sysctl", "routing in the lab"),
     package("sip-tester", "/usr/bin/sipp", "SIPp, which makes and answers calls"),
     package("kamailio", "/usr/sbin/kamailio", "Kamailio, a neighbour in the tests"),
+    package("rtpengine-daemon", "/usr/bin/rtpengine", "rtpengine, a neighbour in the tests"),
+    package("baresip-core", "/usr/bin/baresip", "baresip, a phone in the tests"),
     package("nsd", "/usr/sbin/nsd", "NSD, the DNS server of the tests"),
     package("chromium", "/usr/bin/chromium", "Chromium, which shows the status page in the tests"),
     package("python3-venv", "/usr/share/python-wheels", "room for schemathesis, which fuzzes the API"),
@@ -155,7 +157,7 @@ fn install(missing: &[&Package]) -> Result<()> {
     let names = missing.iter().map(|p| p.name);
     let mut command = apt(&["install", "-q", "-y", "--no-install-recommends"]);
     say::must("installing Debian packages", command.args(names))?;
-    for service in ["kamailio", "nsd"] {
+    for service in ["kamailio", "rtpengine-daemon", "nsd"] {
         if missing.iter().any(|p| p.name == service) {
             keep_off(service);
         }

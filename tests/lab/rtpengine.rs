@@ -1,0 +1,51 @@
+//! rtpengine, which relays media for a Kamailio.
+
+use crate::{Namespace, Process};
+use anyhow::{Result, bail};
+use std::{
+    fs::{self, File},
+    net::IpAddr,
+    path::Path,
+    process::Stdio,
+    time::Duration,
+};
+
+/// Port of its control protocol, on loopback.
+pub const CONTROL: u16 = 2223;
+
+/// A running rtpengine.
+#[derive(Debug)]
+pub struct Rtpengine {
+    process: Process,
+}
+
+impl Rtpengine {
+    /// Starts one that relays at an address, in user space, with two threads at most.
+    ///
+    /// # Errors
+    /// rtpengine is missing, or ends at once; the error holds its log.
+    pub fn start(namespace: &Namespace, directory: &Path, address: IpAddr) -> Result<Self> {
+        let log = directory.join("rtpengine.log");
+        let mut command = namespace.command("rtpengine");
+        command
+            .arg("--foreground")
+            .args(["--config-file=none", "--table=-1", "--log-stderr", "--log-level=5", "--num-threads=2"])
+            .arg(format!("--interface={address}"))
+            .arg(format!("--listen-ng=127.0.0.1:{CONTROL}"))
+            .args(["--port-min=30000", "--port-max=39999"])
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(File::create(&log)?);
+        let mut process = Process::start("rtpengine", &mut command)?;
+        std::thread::sleep(Duration::from_millis(500));
+        if process.ended().is_some() {
+            bail!("rtpengine did not start: {}", fs::read_to_string(&log).unwrap_or_default());
+        }
+        Ok(Self { process })
+    }
+
+    /// Its process.
+    pub fn process(&self) -> &Process {
+        &self.process
+    }
+}
