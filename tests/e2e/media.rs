@@ -405,3 +405,30 @@ fn silence_ends_media_and_is_counted_and_media_off_touches_nothing() -> Result<(
     ensure!(offered.body() == offer && answered.body() == answer);
     stage.hang_up()
 }
+
+/// `CALLS=2000 SECONDS=60` in the environment makes it as large as one worker must bear.
+#[test]
+fn many_calls_at_one_time_lose_and_misdeliver_nothing() -> Result<()> {
+    let mut lab = TwoRegions::new(1)?;
+    // Rings that bridge a pause of the machine: nothing else may lose a packet.
+    lab.start_node(&(config("", "") + "\n[dataplane]\nring_size = 8192\n"))?;
+    let number = |name: &str, default: u64| {
+        std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
+    };
+    let (calls, seconds) = (number("CALLS", 500), number("SECONDS", 10));
+    let account = lab::sessions::run(&lab, calls as usize, Duration::from_secs(seconds))?;
+    let status = lab.running().status()?;
+    let lost = format!(
+        "drops {}, by the kernel {}",
+        status["drops"], status["workers"][0]["gauges"]["kernel_drops"]
+    );
+    println!("{calls} calls of {seconds} s: {account:?}; {lost}");
+    ensure!(account.sent == calls * seconds * 50, "{account:?}");
+    ensure!(account.back == account.sent && account.wrong == 0, "{account:?}; {lost}");
+    let [first, last] = account.memory;
+    ensure!(last < first + first / 50, "memory grew: {account:?} KiB");
+    eventually("the ports are free", Duration::from_secs(5), || {
+        lab.running().status().is_ok_and(|s| s["workers"][0]["gauges"]["media_ports_in_use"] == 0)
+    })?;
+    lab.running().check_invariants()
+}

@@ -16,6 +16,7 @@ pub mod raw;
 pub mod rtp;
 pub mod rtpengine;
 pub mod script;
+pub mod sessions;
 pub mod sipp;
 pub mod two_regions;
 pub mod ua;

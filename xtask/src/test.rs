@@ -70,8 +70,13 @@ const SUITES: &[Suite] = &[
         &["test", "--package", "lab", "--test", "messages", "--", "--test-threads=1"],
     ),
     suite(
+        "media",
+        "offers and answers of every kind, and what becomes of each packet",
+        &["test", "--package", "lab", "--test", "media", "--", "--test-threads=1"],
+    ),
+    suite(
         "neighbours",
-        "Kamailio on either side, IPv4, IPv6 and between them",
+        "Kamailio, rtpengine and baresip beside it, IPv4, IPv6 and between them",
         &["test", "--package", "lab", "--test", "neighbours", "--", "--test-threads=1"],
     ),
     suite(

@@ -3,6 +3,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod description;
 pub mod torture;
 
 use dataplane::{
