@@ -156,22 +156,30 @@ impl RunningSipp {
     }
 }
 
-/// Writes a pcap file of G.711 A-law RTP, for SIPp to play: `packets` packets of 20 ms each.
-///
-/// # Errors
-/// The file cannot be written.
-pub fn write_audio(path: &Path, packets: u32) -> Result<()> {
-    let mut file = Vec::new();
-    // Global header: magic, version 2.4, zone, accuracy, snap length, Ethernet.
-    for word in [0xa1b2_c3d4u32, 0x0004_0002, 0, 0, 65_535, 1] {
-        file.extend_from_slice(&word.to_le_bytes());
-    }
-    for n in 0..packets {
+/// G.711 A-law RTP packets of 20 ms each, for [`write_capture`].
+pub fn audio(packets: u32) -> Vec<Vec<u8>> {
+    let packet = |n: u32| {
         let mut rtp = vec![0x80, 8];
         rtp.extend_from_slice(&(n as u16).to_be_bytes());
         rtp.extend_from_slice(&(n * 160).to_be_bytes());
         rtp.extend_from_slice(&0x5354_524fu32.to_be_bytes());
         rtp.extend((0..160).map(|i| ((n * 160 + i) % 251) as u8));
+        rtp
+    };
+    (0..packets).map(packet).collect()
+}
+
+/// Writes a pcap file of RTP packets at a distance of 20 ms, for SIPp to play.
+///
+/// # Errors
+/// The file cannot be written.
+pub fn write_capture(path: &Path, packets: &[Vec<u8>]) -> Result<()> {
+    let mut file = Vec::new();
+    // Global header: magic, version 2.4, zone, accuracy, snap length, Ethernet.
+    for word in [0xa1b2_c3d4u32, 0x0004_0002, 0, 0, 65_535, 1] {
+        file.extend_from_slice(&word.to_le_bytes());
+    }
+    for (n, rtp) in (0u32..).zip(packets) {
         let udp_len = 8 + rtp.len() as u16;
         let mut frame = vec![0u8; 12];
         frame.extend_from_slice(&[8, 0, 0x45, 0]);
@@ -181,7 +189,7 @@ pub fn write_audio(path: &Path, packets: u32) -> Result<()> {
         frame.extend_from_slice(&4000u16.to_be_bytes());
         frame.extend_from_slice(&udp_len.to_be_bytes());
         frame.extend_from_slice(&[0, 0]);
-        frame.extend_from_slice(&rtp);
+        frame.extend_from_slice(rtp);
         let micros = n * 20_000;
         for word in [micros / 1_000_000, micros % 1_000_000, frame.len() as u32, frame.len() as u32] {
             file.extend_from_slice(&word.to_le_bytes());

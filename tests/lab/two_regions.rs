@@ -94,7 +94,7 @@ impl TwoRegions {
         }
         node.route("default", "198.18.0.254")?;
         let scratch = Scratch::new()?;
-        sipp::write_audio(&scratch.path().join("audio.pcap"), 100)?;
+        sipp::write_capture(&scratch.path().join("audio.pcap"), &sipp::audio(100))?;
         Ok(Self {
             peers: BTreeMap::new(),
             node: None,
