@@ -1,6 +1,8 @@
 //! The stages that the benches measure, as plain functions over prepared input.
 #![forbid(unsafe_code)]
 
+pub mod rig;
+
 use dataplane::{
     backend::memory::MemoryIo,
     plan::PortSlices,
@@ -402,7 +404,7 @@ impl Streams {
         for local in &mut batch {
             self.random = self.random.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
             let (host, port) =
-                self.locals[(u64::from(self.random) * self.locals.len() as u64 >> 32) as usize];
+                self.locals[((u64::from(self.random) * self.locals.len() as u64) >> 32) as usize];
             *local = SocketAddr::from(([198, 18, 0, host], port));
         }
         batch.iter().filter_map(|local| self.streams.place_of(*local)).for_each(dataplane::fetch);

@@ -7,6 +7,7 @@ pub mod baresip;
 pub mod browser;
 pub mod cost;
 pub mod dns;
+pub mod ends;
 pub mod kamailio;
 pub mod namespace;
 pub mod node;

@@ -1,38 +1,13 @@
-//! The rate of media packets that one worker relays without loss, in the laboratory of two regions.
-//!
-//! A plain socket sends, paced, on one call; what arrives is counted by the far interface, so that no
-//! receiving program limits the figure. Sender, kernel and worker share the machine's cores: the result
-//! is a lower bound.
+//! Packets at a rate, by plain sockets, through the laboratory of two regions.
 
-use crate::{Namespace, TwoRegions, process::eventually, rtp::MediaCall, two_regions};
-use anyhow::{Context as _, Result};
+use crate::TwoRegions;
+use anyhow::Result;
 use std::{
     net::{SocketAddr, UdpSocket},
     sync::atomic::{AtomicBool, Ordering},
     thread,
     time::{Duration, Instant},
 };
-
-/// One step of the measurement.
-#[derive(Clone, Copy, Debug)]
-pub struct Step {
-    /// Packets a second that were wanted.
-    pub wanted: u64,
-    /// Packets a second that were sent.
-    pub sent: f64,
-    /// Packets sent that did not arrive.
-    pub lost: u64,
-}
-
-/// Raises the rate until packets are lost twice, or the sender reaches its own limit.
-///
-/// # Errors
-/// The laboratory cannot be set up.
-pub fn measure(mut each: impl FnMut(&Step)) -> Result<()> {
-    let mut lab = TwoRegions::new(1)?;
-    lab.start_node(two_regions::CONFIG)?;
-    while_answering(&lab, || steps(&lab, &mut each))
-}
 
 /// Measures something while peer a1 answers calls and takes their media.
 pub(crate) fn while_answering<T>(lab: &TwoRegions, measure: impl FnOnce() -> Result<T>) -> Result<T> {
@@ -44,37 +19,6 @@ pub(crate) fn while_answering<T>(lab: &TwoRegions, measure: impl FnOnce() -> Res
         answering.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))??;
         measured
     })
-}
-
-fn steps(lab: &TwoRegions, each: &mut impl FnMut(&Step)) -> Result<()> {
-    let node = lab.node.as_ref().context("a node")?;
-    node.wait_for("a1", "HEALTHY", Duration::from_secs(10))?;
-    let local = "192.0.2.10:0".parse()?;
-    let mut call = lab.carrier.enter(|| MediaCall::place(local, two_regions::NODE.parse()?, 1))??;
-    let mut losses = 0;
-    for wanted in (1..=16).map(|n| n * 25_000) {
-        let before = arrived(lab.region('A'))?;
-        let (sent, took) = call.blast(wanted, Duration::from_secs(2))?;
-        eventually("packets settle", Duration::from_secs(1), || {
-            arrived(lab.region('A')).is_ok_and(|n| n >= before + sent)
-        })
-        .ok();
-        let lost = (before + sent).saturating_sub(arrived(lab.region('A'))?);
-        let step = Step { wanted, sent: sent as f64 / took.as_secs_f64(), lost };
-        each(&step);
-        losses += u32::from(lost > 0);
-        if losses == 2 || step.sent < wanted as f64 * 0.9 {
-            break;
-        }
-    }
-    Ok(())
-}
-
-/// Packets that a region's interface has received.
-fn arrived(region: &Namespace) -> Result<u64> {
-    let text = region.ip(&["-s", "-j", "link", "show", "dev", "eth"])?;
-    let value: serde_json::Value = serde_json::from_str(&text)?;
-    value[0]["stats64"]["rx"]["packets"].as_u64().context("no counter")
 }
 
 /// A peer that answers OPTIONS and INVITE with 200 and ignores all media.

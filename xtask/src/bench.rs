@@ -1,8 +1,8 @@
 //! Measures the stages of the packet path: time by divan, instructions by callgrind.
 
 use crate::{build, root, say};
-use anyhow::{Context as _, Result, bail};
-use lab::{namespace, rate};
+use anyhow::{Context as _, Result, bail, ensure};
+use lab::namespace;
 use std::{
     collections::HashMap,
     fs,
@@ -39,10 +39,11 @@ pub(crate) fn bench(accept: bool) -> Result<()> {
     println!("  {:>8.0} ns  passed on bare, as media through AF_XDP", cost.pass);
     println!("  {:>8.0} ns  a SIP request forwarded without state", cost.forward);
     println!("      {:.2}  of the bare rate per core", cost.pass / cost.forward);
-    println!("\nRTP packets of 214 bytes relayed by one worker between two veth interfaces");
-    println!("  (sender, kernel and worker share this machine's cores: a lower bound)");
-    println!("  {:>9} {:>11} {:>8}", "wanted/s", "sent/s", "lost");
-    rate::measure(|step| println!("  {:>9} {:>11.0} {:>8}", step.wanted, step.sent, step.lost))
+    println!("\nWhole systems on one rig");
+    let mut rig = cargo(&["run", "--quiet", "--release", "--package", "bench", "--bin", "rig"]);
+    let status = rig.status().context("running the rig")?;
+    ensure!(status.success(), "the rig failed");
+    Ok(())
 }
 
 fn time() -> Result<()> {

@@ -103,7 +103,11 @@ fn shown_at(body: &[u8], described: &Sdp, ip: IpAddr, family: u16) {
         assert_eq!(out, body, "nothing to show, nothing to change");
         return;
     }
-    assert_eq!(foreign(&out), foreign(body), "foreign lines, family {family}");
+    // A last line without an end gets one where another one follows now.
+    let whole = body.ends_with(b"\n");
+    let text = |line: &'_ [u8]| line.strip_suffix(b"\r").filter(|_| !whole).unwrap_or(line).to_vec();
+    let kept = |body: &[u8]| foreign(body).into_iter().map(text).collect::<Vec<_>>();
+    assert_eq!(kept(&out), kept(body), "foreign lines, family {family}");
     assert_eq!(media_lines(&out), media_lines(body), "m-lines besides their ports");
     let again = sdp::scan(&out).expect("what was changed can be read");
     assert!(!again.ice, "ICE is gone");

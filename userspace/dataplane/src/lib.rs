@@ -10,6 +10,7 @@ pub mod lifecycle;
 mod memory;
 pub mod pin;
 pub mod plan;
+pub mod port;
 pub mod privileges;
 pub mod program;
 mod queue;

@@ -21,17 +21,29 @@ pub fn large_pages(start: *const u8, len: usize) {
 /// the other, so that a hundred thousand of them cost as little as a hundred.
 #[inline]
 pub fn fetch(place: *const u8) {
+    fetch_lines(place, LEG_LINES);
+}
+
+/// Has a received frame fetched, and the tag before it: the kernel wrote them on another core, or long ago.
+#[inline]
+pub(crate) fn fetch_frame(frame: &[u8]) {
+    fetch_lines(frame.as_ptr().wrapping_sub(xdp_abi::TAG_LEN), frame.len().div_ceil(64).min(FRAME_LINES));
+}
+
+#[inline]
+fn fetch_lines(place: *const u8, lines: usize) {
     #[cfg(target_arch = "x86_64")]
-    for line in 0..LINES {
+    for line in 0..lines {
         use core::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
         // SAFETY: a prefetch of whatever address reads nothing and never faults.
         unsafe { _mm_prefetch::<_MM_HINT_T0>(place.wrapping_add(line * 64).cast()) };
     }
     // Elsewhere the core's own foresight has to do.
     #[cfg(not(target_arch = "x86_64"))]
-    let _ = place;
+    let _ = (place, lines);
 }
 
 /// Cache lines of a stream's leg that an RTP packet needs.
-#[cfg(target_arch = "x86_64")]
-const LINES: usize = 2;
+const LEG_LINES: usize = 2;
+/// And of a frame, at most: one of G.711 has four; the core sees the rest of a longer one coming by itself.
+const FRAME_LINES: usize = 4;

@@ -31,6 +31,9 @@ pub enum QueueError {
     /// A value that the library or kernel does not take.
     #[error("AF_XDP rings of {0} entries: {1}")]
     Rings(u32, xdp::error::Error),
+    /// There is no device of that name here.
+    #[error("no such device")]
+    NoDevice,
     /// The socket could not be made or bound.
     #[error("AF_XDP socket: {0}")]
     Socket(#[from] xdp::error::SocketError),
@@ -163,6 +166,21 @@ impl Queue {
         self.push(packet)
     }
 
+    /// Copies a whole frame into a free one and queues it; `false`: no frame or no room in the queue.
+    pub(crate) fn send_frame(&mut self, frame: &[u8]) -> bool {
+        if self.pending.available() == 0 {
+            return false;
+        }
+        // SAFETY: as for received packets.
+        let Some(mut packet) = (unsafe { self.umem.alloc() }) else { return false };
+        if packet.adjust_tail(frame.len() as i32).is_err() {
+            self.umem.free_packet(packet);
+            return false;
+        }
+        packet.copy_from_slice(frame);
+        self.push(packet)
+    }
+
     /// Sends a received packet on with new headers, in its own frame. `start` is where its payload
     /// begins, `len` the payload's length.
     pub(crate) fn send_in_place(
@@ -182,7 +200,7 @@ impl Queue {
         }
     }
 
-    fn push(&mut self, packet: Packet) -> bool {
+    pub(crate) fn push(&mut self, packet: Packet) -> bool {
         match self.pending.push_front(packet) {
             None => true,
             Some(packet) => {

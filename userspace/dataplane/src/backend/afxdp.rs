@@ -4,6 +4,7 @@
 use super::{Backend, Figures, Io, Outgoing};
 use crate::{
     clock,
+    memory::fetch_frame,
     queue::{BATCH, Queue, take_tag},
     slow_path::SlowPath,
     worker::{Arrival, Desk, Verdict},
@@ -111,10 +112,13 @@ impl AfXdp {
 
     fn receive_queue(&mut self, index: usize, desk: &mut Desk, now: Duration) -> usize {
         let received = self.egress.queues[index].receive(&mut self.batch);
+        // In three steps, so that no packet waits for memory alone: all frames are asked for, then all that
+        // they will need, and then each has its turn.
         while let Some(packet) = self.batch.pop_back() {
-            desk.foresee(&packet);
+            fetch_frame(&packet);
             self.packets.push(packet);
         }
+        self.packets.iter().for_each(|packet| desk.foresee(packet));
         for packet in self.packets.drain(..) {
             self.egress.process(index, packet, desk, now);
         }

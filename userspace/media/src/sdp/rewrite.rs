@@ -1,7 +1,7 @@
 //! Rewriting.
 
 use super::{
-    Sdp,
+    Connection, Sdp,
     line::{self, Line, lines},
 };
 use crate::ports::PortPair;
@@ -39,11 +39,12 @@ impl fmt::Display for Address {
     }
 }
 
-/// The unspecified address of the same family: on hold stays on hold (RFC 3264 8.4).
-fn unspecified(like: IpAddr) -> IpAddr {
-    match like {
-        IpAddr::V4(_) => core::net::Ipv4Addr::UNSPECIFIED.into(),
-        IpAddr::V6(_) => core::net::Ipv6Addr::UNSPECIFIED.into(),
+/// An address, or the unspecified one of its family: on hold stays on hold (RFC 3264 8.4).
+fn as_before(connection: Connection, ip: IpAddr) -> IpAddr {
+    match (connection, ip) {
+        (Connection::Unspecified, IpAddr::V4(_)) => core::net::Ipv4Addr::UNSPECIFIED.into(),
+        (Connection::Unspecified, IpAddr::V6(_)) => core::net::Ipv6Addr::UNSPECIFIED.into(),
+        _ => ip,
     }
 }
 
@@ -140,8 +141,9 @@ impl<'a> Plan<'a> {
         match self.shown(at) {
             Some(Shown::At { ip, ports }) => {
                 sink.replace(place, format_args!("{}", ports.rtp()));
-                let leans = self.sdp.streams.get(index).is_some_and(|s| !s.own_connection);
-                at.connection_due = Some(ip).filter(|_| leans && self.session != Some(ip));
+                let leaning = self.sdp.streams.get(index).filter(|s| !s.own_connection);
+                at.connection_due =
+                    leaning.filter(|_| self.session != Some(ip)).map(|s| as_before(s.connection, ip));
             }
             Some(Shown::Declined) => sink.replace(place, format_args!("0")),
             _ => {}
@@ -157,7 +159,7 @@ impl<'a> Plan<'a> {
         };
         at.connection_seen = true;
         let (Some(ip), Ok((connection, place))) = (address, line::connection(value)) else { return };
-        let ip = if connection == super::Connection::Unspecified { unspecified(ip) } else { ip };
+        let ip = as_before(connection, ip);
         sink.replace(start + place.start..start + place.end, format_args!("{}", Address(ip)));
     }
 

@@ -92,6 +92,11 @@ fn declined_bundled_and_foreign_streams_stay_as_they_are() {
         ),
         "v=0\nc=IN IP4 192.0.2.9\nm=message 2855 TCP/MSRP *\nm=audio 20002 RTP/AVP 8\ni=title\nc=IN IP4 198.51.100.1\r\na=x\n"
     );
+    // On hold it stays there.
+    assert_eq!(
+        anchored("v=0\nc=IN IP4 0.0.0.0\nm=message 2855 TCP/MSRP *\nm=audio 4000 RTP/AVP 8\n"),
+        "v=0\nc=IN IP4 0.0.0.0\nm=message 2855 TCP/MSRP *\nm=audio 20002 RTP/AVP 8\nc=IN IP4 0.0.0.0\r\n"
+    );
     // The same at the very end, without a line end.
     assert_eq!(
         anchored("v=0\nc=IN IP4 192.0.2.9\nm=message 2855 TCP/MSRP *\nm=audio 4000 RTP/AVP 8"),
