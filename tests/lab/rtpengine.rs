@@ -20,16 +20,33 @@ pub struct Rtpengine {
 }
 
 impl Rtpengine {
-    /// Starts one that relays at an address, in user space, with two threads at most.
+    /// Starts one that relays at an address, in user space.
     ///
     /// # Errors
     /// rtpengine is missing, or ends at once; the error holds its log.
     pub fn start(namespace: &Namespace, directory: &Path, address: IpAddr) -> Result<Self> {
+        Self::start_on(namespace, directory, address, (2, None))
+    }
+
+    /// The same with a number of threads, and on one core only.
+    ///
+    /// # Errors
+    /// As [`Rtpengine::start`].
+    pub fn start_on(
+        namespace: &Namespace,
+        directory: &Path,
+        address: IpAddr,
+        (threads, core): (usize, Option<usize>),
+    ) -> Result<Self> {
         let log = directory.join("rtpengine.log");
-        let mut command = namespace.command("rtpengine");
+        let mut command = namespace.command(if core.is_some() { "taskset" } else { "rtpengine" });
+        if let Some(core) = core {
+            command.args(["-c", &core.to_string(), "rtpengine"]);
+        }
         command
             .arg("--foreground")
-            .args(["--config-file=none", "--table=-1", "--log-stderr", "--log-level=5", "--num-threads=2"])
+            .args(["--config-file=none", "--table=-1", "--log-stderr", "--log-level=4"])
+            .arg(format!("--num-threads={threads}"))
             .arg(format!("--interface={address}"))
             .arg(format!("--listen-ng=127.0.0.1:{CONTROL}"))
             .args(["--port-min=30000", "--port-max=39999"])

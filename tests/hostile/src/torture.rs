@@ -132,7 +132,8 @@ pub const KNOWN_FAULTS: [(&str, Verdict); 60] = [
     ("X21-ipv6-ruri-no-brackets", Refuse(400)),
     ("X22-received-bare", Forward),
     ("X22-received-bracketed", Forward),
-    ("X39-port-count", Forward),
+    // Several consecutive ports: refused rather than anchored by halves.
+    ("X39-port-count", Refuse(488)),
     ("X40-blank-lines-in-sdp", Forward),
     ("X41-rtcp-no-address", Forward),
     ("X43-http-get", Drop),

@@ -57,16 +57,17 @@ struct Slot {
     stream: Option<StreamId>,
     /// Whether media flows both ways as far as the caller and the callee say.
     flows: [bool; 2],
-    /// An offer not yet answered.
-    offered: Option<Said>,
+    /// Offers of the caller and of the callee that are not answered yet.
+    offered: [Option<Said>; 2],
 }
 
 /// The streams of one dialog.
 #[derive(Clone, Debug, Default)]
 pub struct Branch {
     slots: Vec<Slot>,
-    /// Who has offered and is not answered yet.
-    offer_by: Option<Side>,
+    /// Whether the caller, and the callee, has offered and is not answered yet. Both at once end with both
+    /// refused (491).
+    offers: [bool; 2],
     /// Whether any offer has been answered.
     agreed: bool,
     origins: [u32; 2],
@@ -78,9 +79,9 @@ impl Branch {
         self.slots.iter().all(|s| s.stream.is_none())
     }
 
-    /// Who has offered and is not answered yet.
-    pub fn offer_by(&self) -> Option<Side> {
-        self.offer_by
+    /// Whether a side has offered and is not answered yet.
+    pub fn has_offer_of(&self, side: Side) -> bool {
+        self.offers[side as usize]
     }
 
     /// Whether no stream flows both ways, so that silence is no fault.
@@ -175,6 +176,10 @@ impl Branch {
         if let Some(id) = self.slots[i].stream {
             return Some(Ok((id, false)));
         }
+        // What was not offered cannot be answered: the offer was left alone, and so is this.
+        if role == Role::Answer {
+            return None;
+        }
         // The side that is known must match; the other one gets what it has most of.
         let family = stream.address().map(|a| a.is_ipv4());
         let fits = |side: Side, ip: &IpAddr| side != sender || family.is_none_or(|v4| v4 == ip.is_ipv4());
@@ -220,11 +225,11 @@ impl Branch {
                 self.set_kind(i, said, offered, streams);
             }
             if offered {
-                self.slots[i].offered = (!at_once).then_some(said);
+                self.slots[i].offered[sender as usize] = (!at_once).then_some(said);
             }
         }
         if offered {
-            self.offer_by = Some(sender);
+            self.offers[sender as usize] = true;
             return;
         }
         self.agree(now, description, anew, streams, events);
@@ -241,10 +246,10 @@ impl Branch {
     ) {
         let Description { sdp, sender, .. } = *description;
         let offerer = sender.other();
-        let answered = self.offer_by == Some(offerer);
+        let answered = core::mem::take(&mut self.offers[offerer as usize]);
         for i in 0..self.slots.len() {
             let said = sdp.streams.get(i).map(|s| Said::of(s, anew));
-            let offered = self.slots[i].offered.take().filter(|_| answered);
+            let offered = self.slots[i].offered[offerer as usize].take().filter(|_| answered);
             if let Some(offered) = offered {
                 self.apply(i, offerer, offered, streams);
             }
@@ -255,9 +260,6 @@ impl Branch {
                 self.close_slot(now, i, streams, events);
                 self.slots[i].stream = Some(id);
             }
-        }
-        if answered {
-            self.offer_by = None;
         }
         self.agreed = true;
     }
@@ -287,17 +289,16 @@ impl Branch {
         streams: &mut Streams,
         events: &mut dyn FnMut(&Streams, StreamEvent),
     ) {
-        if self.offer_by != Some(by) {
+        if !core::mem::take(&mut self.offers[by as usize]) {
             return;
         }
-        self.offer_by = None;
         for i in 0..self.slots.len() {
             let slot = &mut self.slots[i];
             // Nobody but the offerer knows of a stream that the other side was never told of.
             let unheard = slot.stream.is_some_and(|id| {
                 streams.report(id, by.other()).is_some_and(|leg: LegReport| leg.signalled.is_none())
             });
-            if slot.offered.take().is_some() && unheard && self.agreed {
+            if slot.offered[by as usize].take().is_some() && unheard && self.agreed {
                 self.close_slot(now, i, streams, events);
             }
         }

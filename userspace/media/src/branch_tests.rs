@@ -88,9 +88,28 @@ fn the_first_offer_counts_at_once_and_later_ones_when_they_are_answered() {
 fn a_late_offer_is_answered_by_the_ack() {
     let mut w = World::new(20);
     w.say(Side::Callee, Role::FirmOffer, ANSWER).unwrap();
-    assert_eq!(w.branch.offer_by(), Some(Side::Callee));
+    assert!(w.branch.has_offer_of(Side::Callee));
     w.say(Side::Caller, Role::Answer, AUDIO).unwrap();
-    assert_eq!((w.heard_by_caller(), w.branch.offer_by()), (at("192.0.2.50:4000"), None));
+    assert_eq!((w.heard_by_caller(), w.branch.has_offer_of(Side::Callee)), (at("192.0.2.50:4000"), false));
+}
+
+#[test]
+fn two_offers_at_one_time_are_told_apart() {
+    let mut w = World::new(20);
+    w.say(Side::Caller, Role::Offer, AUDIO).unwrap();
+    w.say(Side::Callee, Role::Answer, ANSWER).unwrap();
+    w.say(Side::Caller, Role::Offer, "m=audio 5000 RTP/AVP 8\n").unwrap();
+    w.say(Side::Callee, Role::Offer, "m=audio 6666 RTP/AVP 8\n").unwrap();
+    w.refuse(Side::Callee);
+    w.say(Side::Callee, Role::Answer, ANSWER).unwrap();
+    assert_eq!(w.heard_by_caller(), at("192.0.2.50:5000"));
+}
+
+#[test]
+fn an_answer_to_an_offer_that_was_left_alone_is_left_alone() {
+    let mut w = World::new(20);
+    assert_eq!(w.say(Side::Callee, Role::Answer, ANSWER).unwrap(), [Shown::Untouched]);
+    assert_eq!(w.streams.len(), 0);
 }
 
 #[test]

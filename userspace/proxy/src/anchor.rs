@@ -77,11 +77,16 @@ impl Engine {
         let Some((part, body)) = session_description(m) else { return Ok(()) };
         let Some(sdp) = self.readable(body) else { return Ok(()) };
         let Described { media, sender, host, kind } = described;
-        let Self { calls, streams, tally, edits, .. } = self;
-        let Some(branch) = calls.get_mut(&media.call).and_then(|c| c.find(media.branch)) else {
+        let Self { calls, streams, tally, edits, config, .. } = self;
+        let Some(branch) = calls.get_mut(&media.call).and_then(|c| c.find(media)) else {
             return Ok(());
         };
-        let Some(role) = role(m, kind, branch.media.offer_by(), sender) else { return Ok(()) };
+        let open = branch.media.has_offer_of(sender.other());
+        let Some(role) = role(m, kind, open) else { return Ok(()) };
+        // ICE leads past this node where it is kept, and then all of the description must (RFC 8839).
+        if sdp.ice && config.media.keep_ice && role != Role::Answer {
+            return Ok(());
+        }
         let addresses = branch.listeners.map(|id| {
             let listener = turn.table.listener(id);
             let all = listener.into_iter().flat_map(|l| l.media.iter().copied());
@@ -109,8 +114,6 @@ impl Engine {
     /// SDP that can be anchored, and is to be.
     fn readable(&mut self, body: &[u8]) -> Option<Sdp> {
         match sdp::scan(body) {
-            // ICE leads past this node where it is kept, and then all of the description must (RFC 8839).
-            Ok(sdp) if sdp.ice && self.config.media.keep_ice => None,
             Ok(sdp) => Some(sdp),
             Err(_) => {
                 self.tally.count(Counter::SdpUnreadable);
@@ -143,12 +146,14 @@ pub(crate) fn has_offer(m: &Message<'_>) -> bool {
 }
 
 /// What SDP in a message is (RFC 3264, RFC 6337 section 2).
-fn role(m: &Message<'_>, kind: Kind, offer_by: Option<Side>, sender: Side) -> Option<Role> {
+///
+/// `open`: the other side has offered and waits for an answer.
+fn role(m: &Message<'_>, kind: Kind, open: bool) -> Option<Role> {
     match (kind, m.start) {
         (Kind::Request, StartLine::Request { name, .. }) => match m.text(name) {
             b"INVITE" | b"UPDATE" => Some(Role::Offer),
             b"ACK" => Some(Role::Answer),
-            b"PRACK" if offer_by == Some(sender.other()) => Some(Role::Answer),
+            b"PRACK" if open => Some(Role::Answer),
             b"PRACK" => Some(Role::Offer),
             _ => None,
         },

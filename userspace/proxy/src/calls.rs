@@ -14,17 +14,21 @@ use media::{Branch, Side, Streams, Time, branch::StreamEvent, relay::LegReport};
 use routing::{Anchoring, ListenerId, PeerId, ServiceId, Table};
 use sip::Request;
 
-/// A call's media, by caller: Call-ID and From tag.
+/// Media of all that happens under one Call-ID.
 pub(crate) struct MediaCall {
     call_id: Box<[u8]>,
-    since: Time,
-    /// Serial number of the context that it belongs to until it is answered.
-    serial: u32,
+    /// When it is looked at again; what the agenda says besides is stale.
+    due: Time,
     branches: Vec<MediaBranch>,
 }
 
 /// Media of one attempt, and of the dialog that it becomes.
 pub(crate) struct MediaBranch {
+    /// Hash of the caller's tag: more than one caller may use a Call-ID.
+    caller: u16,
+    /// Serial number of the context that it belongs to until it is answered.
+    serial: u32,
+    since: Time,
     /// The attempt: slot of its client transaction. None where the dialog was there before.
     slot: Option<u32>,
     /// Hash of the callee's tag, once a response told it.
@@ -41,6 +45,8 @@ pub(crate) struct MediaBranch {
 pub(crate) struct MediaRef {
     /// Key of the call.
     pub(crate) call: u64,
+    /// Hash of the caller's tag.
+    pub(crate) caller: u16,
     /// Which branch.
     pub(crate) branch: BranchName,
 }
@@ -74,19 +80,23 @@ pub struct MediaReport {
 }
 
 impl MediaCall {
-    pub(crate) fn find(&mut self, name: BranchName) -> Option<&mut MediaBranch> {
-        let i = self.position(name)?;
+    pub(crate) fn find(&mut self, media: MediaRef) -> Option<&mut MediaBranch> {
+        let i = self.position(media)?;
         self.branches.get_mut(i)
     }
 
-    fn position(&self, name: BranchName) -> Option<usize> {
-        let exact = |b: &MediaBranch| match name {
+    fn position(&self, media: MediaRef) -> Option<usize> {
+        let exact = |b: &MediaBranch| match media.branch {
             BranchName::Attempt(slot) => b.slot == Some(slot),
-            BranchName::Dialog(tag) => b.callee == Some(tag),
+            BranchName::Dialog(tag) => b.caller == media.caller && b.callee == Some(tag),
         };
         // A peer that forks answers one attempt with several tags; they share its branch.
-        let only = || matches!(name, BranchName::Dialog(_)) && self.branches.len() == 1;
-        self.branches.iter().position(exact).or_else(|| only().then_some(0))
+        let only = || {
+            let mut of_caller = (0..self.branches.len()).filter(|i| self.branches[*i].caller == media.caller);
+            of_caller.next().filter(|_| of_caller.next().is_none())
+        };
+        let found = self.branches.iter().position(exact);
+        found.or_else(|| only().filter(|_| matches!(media.branch, BranchName::Dialog(_))))
     }
 }
 
@@ -114,16 +124,11 @@ pub(crate) fn note(streams: &Streams, event: StreamEvent, tally: &mut crate::Tal
 }
 
 impl Engine {
-    /// Key of the media of a call: more than one caller may use a Call-ID.
-    pub(crate) fn media_key(call: u64, caller: u16) -> u64 {
-        call ^ u64::from(caller).wrapping_mul(0x9e37_79b9_7f4a_7c15)
-    }
-
     /// The media that a request within a dialog may describe.
     pub(crate) fn media_of_dialog(call: u64, request: &Request<'_>, sender: Side) -> MediaRef {
         let (from, to) = (tag_hash(request.from_tag), tag_hash(request.to_tag));
         let (caller, callee) = if sender == Side::Caller { (from, to) } else { (to, from) };
-        MediaRef { call: Self::media_key(call, caller), branch: BranchName::Dialog(callee) }
+        MediaRef { call, caller, branch: BranchName::Dialog(callee) }
     }
 
     /// Opens the media of an attempt, still without ports; `None`: it is not anchored.
@@ -138,30 +143,35 @@ impl Engine {
         if !context.is_invite() || !is_anchored(id, hop.peer, turn.table) {
             return None;
         }
-        let key = Self::media_key(context.call, tag_hash(request.from_tag));
-        let (serial, since) = (context.serial, turn.now);
-        let call = self.calls.entry(key).or_insert_with(|| MediaCall {
-            call_id: request.call_id.into(),
-            since,
-            serial,
-            branches: Vec::new(),
-        });
+        let (caller, serial) = (tag_hash(request.from_tag), context.serial);
         // A call that passes this node twice is anchored once.
-        if call.serial != serial {
+        let again = |b: &MediaBranch| b.caller == caller && b.serial != serial;
+        if self.calls.get(&context.call).is_some_and(|call| call.branches.iter().any(again)) {
             return None;
         }
-        if call.branches.is_empty() {
-            self.agenda.add(turn.now + self.config.media.timeout, Due::Call(key));
-        }
-        call.branches.push(MediaBranch {
+        let branch = MediaBranch {
+            caller,
+            serial,
+            since: turn.now,
             slot: Some(slot),
             callee: None,
             listeners: [context.ingress, hop.egress],
             peer: hop.peer,
             answered: false,
             media: Branch::default(),
+        };
+        self.add_branch(context.call, request, branch);
+        Some(MediaRef { call: context.call, caller, branch: BranchName::Attempt(slot) })
+    }
+
+    fn add_branch(&mut self, key: u64, request: &Request<'_>, branch: MediaBranch) {
+        let due = branch.since + self.config.media.timeout;
+        let agenda = &mut self.agenda;
+        let call = self.calls.entry(key).or_insert_with(|| {
+            agenda.add(due, Due::Call(key));
+            MediaCall { call_id: request.call_id.into(), due, branches: Vec::new() }
         });
-        Some(MediaRef { call: key, branch: BranchName::Attempt(slot) })
+        call.branches.push(branch);
     }
 
     /// Media of a dialog that lost it, by silence or by a restart of this node: the next offer within the
@@ -175,27 +185,22 @@ impl Engine {
     ) {
         let BranchName::Dialog(callee) = media.branch else { return };
         let listeners = if sender == Side::Caller { [ingress, hop.egress] } else { [hop.egress, ingress] };
-        let call = self.calls.entry(media.call).or_insert_with(|| MediaCall {
-            call_id: request.call_id.into(),
-            since: now,
-            serial: 0,
-            branches: Vec::new(),
-        });
-        if call.position(media.branch).is_some() {
+        if self.media_branch(media).is_some() {
             return;
         }
-        if call.branches.is_empty() {
-            self.agenda.add(now + self.config.media.timeout, Due::Call(media.call));
-        }
         let peer = hop.peer.filter(|_| sender == Side::Caller);
-        call.branches.push(MediaBranch {
+        let branch = MediaBranch {
+            caller: media.caller,
+            serial: 0,
+            since: now,
             slot: None,
             callee: Some(callee),
             listeners,
             peer,
             answered: true,
             media: Branch::default(),
-        });
+        };
+        self.add_branch(media.call, request, branch);
         self.tally.count(Counter::MediaReopened);
         if let Some(peer) = peer {
             self.tally.peer(peer).active += 1;
@@ -204,7 +209,7 @@ impl Engine {
 
     /// A branch, to be worked on.
     pub(crate) fn media_branch(&mut self, media: MediaRef) -> Option<&mut MediaBranch> {
-        self.calls.get_mut(&media.call)?.find(media.branch)
+        self.calls.get_mut(&media.call)?.find(media)
     }
 
     /// A response tells the callee's tag; one that answers the call makes the attempt's media a dialog's.
@@ -226,7 +231,7 @@ impl Engine {
     /// The offer that a side made in this transaction was refused.
     pub(crate) fn refuse_media(&mut self, media: MediaRef, by: Side, turn: &mut Turn<'_>) {
         let Self { calls, streams, tally, .. } = self;
-        if let Some(branch) = calls.get_mut(&media.call).and_then(|c| c.find(media.branch)) {
+        if let Some(branch) = calls.get_mut(&media.call).and_then(|c| c.find(media)) {
             let note = &mut |s: &Streams, event| note(s, event, tally, turn.out);
             branch.media.refuse_offer(turn.now, by, streams, note);
         }
@@ -237,23 +242,26 @@ impl Engine {
         // The end of one of the dialogs that share a branch is not the end of the branch.
         let is_meant = |branch: &MediaBranch| match media.branch {
             BranchName::Attempt(slot) => branch.slot == Some(slot),
-            BranchName::Dialog(tag) => branch.callee.is_none_or(|callee| callee == tag),
+            BranchName::Dialog(tag) => {
+                branch.caller == media.caller && branch.callee.is_none_or(|callee| callee == tag)
+            }
         };
         self.close_branches(media.call, |call, i| is_meant(&call.branches[i]), turn);
     }
 
     /// The attempts of a context that were not answered, and will not be.
     pub(crate) fn close_unanswered(&mut self, context: &Context, turn: &mut Turn<'_>) {
-        let Some(key) = context.media_key else { return };
-        if self.calls.get(&key).is_some_and(|call| call.serial == context.serial) {
-            self.close_branches(key, |call, i| !call.branches[i].answered, turn);
+        let (serial, is_new) = (context.serial, context.media_caller.is_some());
+        if is_new && !context.route.is_dialog() {
+            let is_meant = |branch: &MediaBranch| branch.serial == serial && !branch.answered;
+            self.close_branches(context.call, |call, i| is_meant(&call.branches[i]), turn);
         }
     }
 
     /// A context is over: what it has not led to an answer goes, and its slots may be used again.
     pub(crate) fn forget_media(&mut self, context: &Context, turn: &mut Turn<'_>) {
         self.close_unanswered(context, turn);
-        let call = context.media_key.and_then(|key| self.calls.get_mut(&key));
+        let call = context.media_caller.and_then(|_| self.calls.get_mut(&context.call));
         for branch in call.into_iter().flat_map(|c| &mut c.branches) {
             if context.attempts.iter().any(|a| branch.slot == Some(a.slot)) {
                 branch.slot = None;
@@ -282,11 +290,12 @@ impl Engine {
 
     /// Looks whether a call's media has fallen silent for good.
     pub(crate) fn on_call_due(&mut self, key: u64, turn: &mut Turn<'_>) {
-        let Some(call) = self.calls.get(&key) else { return };
+        let Some(call) = self.calls.get(&key).filter(|call| call.due <= turn.now) else { return };
         let settings = &self.config.media;
         let silent_at = |branch: &MediaBranch| {
             // Before the answer the INVITE transaction decides, and it always ends.
-            let last = branch.media.last_packet(&self.streams).filter(|_| branch.answered)?;
+            let heard = branch.media.last_packet(&self.streams).unwrap_or(branch.since);
+            let last = branch.answered.then_some(heard)?;
             let patience = if branch.media.is_held() { settings.hold_timeout } else { settings.timeout };
             Some(last + patience)
         };
@@ -296,18 +305,22 @@ impl Engine {
         // A call on hold may be resumed: it is looked at as often as others.
         let soon = turn.now + settings.timeout;
         let again = next.unwrap_or(soon).min(soon).max(turn.now + settings.timeout / 8);
-        let silent = over.iter().filter(|over| **over).count();
+        // One without any stream, whose description was left alone, has nothing to lose.
+        let lost = |(branch, over): &(&MediaBranch, &bool)| **over && !branch.media.is_empty();
+        let silent = call.branches.iter().zip(&over).filter(lost).count();
         (0..silent).for_each(|_| self.tally.count(Counter::MediaTimeouts));
         self.close_branches(key, |_, i| over[i], turn);
-        if self.calls.contains_key(&key) {
+        if let Some(call) = self.calls.get_mut(&key) {
+            call.due = again;
             self.agenda.add(again, Due::Call(key));
         }
     }
 
     /// Media of the calls with this Call-ID, or of any, up to a number.
     pub fn media_of(&self, call_id: Option<&[u8]>, count: usize) -> Vec<MediaReport> {
-        let fits = |call: &&MediaCall| call_id.is_none_or(|id| *call.call_id == *id);
-        let branches = self.calls.values().filter(fits).flat_map(|c| c.branches.iter().map(move |b| (c, b)));
+        let named = call_id.and_then(|id| self.calls.get(&self.keys.call(id)));
+        let others = call_id.is_none().then(|| self.calls.values()).into_iter().flatten();
+        let branches = named.into_iter().chain(others).flat_map(|c| c.branches.iter().map(move |b| (c, b)));
         branches.take(count).map(|(call, branch)| self.media_report(call, branch)).collect()
     }
 
@@ -318,7 +331,7 @@ impl Engine {
         };
         MediaReport {
             call_id: call.call_id.clone(),
-            since: call.since,
+            since: branch.since,
             listeners: branch.listeners,
             peer: branch.peer,
             answered: branch.answered,

@@ -207,8 +207,8 @@ pub(crate) struct Context {
     pub(crate) routing: u32,
     /// How many branches this request may still have at one time (RFC 5393).
     pub(crate) breadth: u32,
-    /// The call whose media the request and its responses may describe.
-    pub(crate) media_key: Option<u64>,
+    /// Hash of the caller's tag, where the request and its responses may describe media.
+    pub(crate) media_caller: Option<u16>,
     /// And, within a dialog, hash of the callee's tag.
     pub(crate) media_dialog: Option<u16>,
     /// The request had an offer in it.
@@ -245,7 +245,7 @@ impl Context {
     /// The media that messages of an attempt may describe.
     pub(crate) fn media_of(&self, slot: u32) -> Option<MediaRef> {
         let branch = self.media_dialog.map_or(BranchName::Attempt(slot), BranchName::Dialog);
-        Some(MediaRef { call: self.media_key?, branch })
+        Some(MediaRef { call: self.call, caller: self.media_caller?, branch })
     }
 
     pub(crate) fn is_invite(&self) -> bool {

@@ -246,7 +246,8 @@ impl Engine {
         turn: &mut Turn<'_>,
     ) {
         if context.server.on_send(turn.now, status) {
-            if let (Some(media), true) = (context.media_of(0), status >= 300 && context.route.is_dialog()) {
+            let refused = status >= 300 && context.offered && context.route.is_dialog();
+            if let Some(media) = context.media_of(0).filter(|_| refused) {
                 self.refuse_media(media, context.sender, turn);
             }
             context.answered |= status >= 200;

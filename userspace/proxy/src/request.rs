@@ -346,7 +346,7 @@ impl Engine {
             is_bye: request.method == Method::Bye,
             routing: decision.routing,
             breadth: request.breadth(),
-            media_key: self.media_key_of(arrived, request, decision, turn.table),
+            media_caller: media_caller(request, decision, turn.table),
             media_dialog: decision.media.map(|media| match media.branch {
                 BranchName::Dialog(tag) => tag,
                 BranchName::Attempt(_) => 0,
@@ -386,20 +386,6 @@ impl Engine {
         self.with_context(id, turn, |engine, context, turn| engine.go_on(context, inbound, turn));
     }
 
-    /// The call whose media a request may describe.
-    fn media_key_of(
-        &self,
-        arrived: &Arrived<'_>,
-        request: &Request<'_>,
-        decision: &Decision,
-        table: &Table,
-    ) -> Option<u64> {
-        let Route::Service(id) = decision.route else { return Some(decision.media?.call) };
-        let anchors = table.service(id).is_some_and(|s| s.anchoring != Anchoring::Off);
-        let is_call = anchors && request.method == Method::Invite;
-        is_call.then(|| Self::media_key(arrived.call, tag_hash(request.from_tag)))
-    }
-
     /// Answers without keeping state; a retransmission gets the same answer (RFC 3261 8.2.7).
     pub(crate) fn answer(
         &mut self,
@@ -429,6 +415,13 @@ impl Engine {
         self.answer(incoming, m, arrived, &Reject::new(200, "OK"), turn);
         self.with_context(id, turn, |engine, context, turn| engine.cancel(context, turn));
     }
+}
+
+/// Hash of the caller's tag, where a request may describe the media of a call.
+fn media_caller(request: &Request<'_>, decision: &Decision, table: &Table) -> Option<u16> {
+    let Route::Service(id) = decision.route else { return Some(decision.media?.caller) };
+    let anchors = table.service(id).is_some_and(|s| s.anchoring != Anchoring::Off);
+    (anchors && request.method == Method::Invite).then(|| tag_hash(request.from_tag))
 }
 
 /// The service of a listener whose requests are forwarded without state.

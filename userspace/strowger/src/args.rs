@@ -50,11 +50,11 @@ pub(crate) enum Command {
     },
     /// Show calls in progress with their media: ports, sources, packets, loss and jitter of each side.
     Calls {
-        /// Call-ID; without it the calls of all callers.
+        /// Call-ID; without it some of all calls.
         call_id: Option<String>,
         /// How many calls of each worker.
         #[arg(long, default_value_t = 20, conflicts_with = "call_id")]
-        last: usize,
+        count: usize,
         #[command(flatten)]
         node: Where,
     },

@@ -6,10 +6,10 @@ use control::admin::client::escape;
 use serde_json::Value;
 use std::time::{Duration, SystemTime};
 
-pub(crate) fn calls(call_id: Option<&str>, last: usize, node: &Where, json: bool) -> Result<()> {
+pub(crate) fn calls(call_id: Option<&str>, count: usize, node: &Where, json: bool) -> Result<()> {
     let request = match call_id {
         Some(call_id) => format!("/v1/media?call_id={}", escape(call_id)),
-        None => format!("/v1/media?last={last}"),
+        None => format!("/v1/media?count={count}"),
     };
     let answer = node.get(&request)?;
     let calls = answer["calls"].as_array().cloned().unwrap_or_default();

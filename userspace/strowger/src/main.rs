@@ -22,7 +22,7 @@ fn main() -> ExitCode {
         Command::Check { file } => check::check(file),
         Command::Run { file, last_good, log } => run::run(file, last_good.as_deref(), *log),
         Command::Xdp { verb } => xdp::run(verb),
-        Command::Calls { call_id, last, node } => calls::calls(call_id.as_deref(), *last, node, json),
+        Command::Calls { call_id, count, node } => calls::calls(call_id.as_deref(), *count, node, json),
         Command::Explain { call_id, last, node } => explain::explain(call_id.as_deref(), *last, node, json),
         Command::Status { config, node } => show::status(&node.clone().with_file(config.clone()), json),
         Command::Watch { every, node } => show::watch(node, *every),

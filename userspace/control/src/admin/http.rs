@@ -191,7 +191,7 @@ struct Last {
 fn bounded(last: Option<usize>, default: usize) -> Result<usize, Reply> {
     let wanted = last.unwrap_or(default);
     if wanted > MOST {
-        return Err(Reply::error(400, format!("last = {wanted}, expected at most {MOST}")));
+        return Err(Reply::error(400, format!("{wanted} are asked for, expected at most {MOST}")));
     }
     Ok(wanted)
 }
@@ -221,9 +221,16 @@ async fn calls(state: State<Questions>, query: Result<Query<Which>, QueryRejecti
     ask_if_sound(state, request).await
 }
 
-async fn media_calls(state: State<Questions>, query: Result<Query<Which>, QueryRejection>) -> Response {
-    let request =
-        read(query).and_then(|Which { call_id, last }| Ok(Request::Media(call_id, bounded(last, 20)?)));
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct WhichMedia {
+    call_id: Option<String>,
+    count: Option<usize>,
+}
+
+async fn media_calls(state: State<Questions>, query: Result<Query<WhichMedia>, QueryRejection>) -> Response {
+    let request = read(query)
+        .and_then(|WhichMedia { call_id, count }| Ok(Request::Media(call_id, bounded(count, 20)?)));
     ask_if_sound(state, request).await
 }
 
@@ -340,7 +347,7 @@ mod doc {
     fn events() {}
     #[utoipa::path(get, path = "/v1/calls", params(("call_id" = Option<String>, Query), ("last" = Option<u16>, Query, maximum = 1000)), responses((status = 200, body = explain::Calls), (status = 400, body = Error)))]
     fn calls() {}
-    #[utoipa::path(get, path = "/v1/media", params(("call_id" = Option<String>, Query), ("last" = Option<u16>, Query, maximum = 1000)), responses((status = 200, body = media::MediaCalls), (status = 400, body = Error)))]
+    #[utoipa::path(get, path = "/v1/media", params(("call_id" = Option<String>, Query), ("count" = Option<u16>, Query, maximum = 1000, description = "calls of each worker, whichever they are")), responses((status = 200, body = media::MediaCalls), (status = 400, body = Error)))]
     fn media_calls() {}
     #[utoipa::path(post, path = "/v1/peers/{name}/{word}", params(("name" = String, Path), ("word" = String, Path, description = "enable, drain or disable")), responses((status = 200, body = api::Done), (status = 404, body = Error)))]
     fn admit_peer() {}

@@ -273,8 +273,15 @@ fn ice_is_taken_out_or_the_description_is_left_alone() {
     let invite = request_with("INVITE", "c", "", &body);
     let sent = World::new().caller_sends(&invite);
     assert!(!sent[1].text.contains("candidate") && !sent[1].text.contains("ice-ufrag"));
-    let sent = World::with(|c| c.media.keep_ice = true).caller_sends(&invite);
+    let mut w = World::with(|c| c.media.keep_ice = true);
+    let sent = w.caller_sends(&invite);
     assert!(sent[1].text.ends_with(&body));
+    // And so is the answer, whatever it says; of a call that never ends nothing stays.
+    let answer = sdp("198.51.100.11", 6000);
+    let sent = w.peer_sends(0, &respond_with(&sent[1], 200, CONTACT, &answer));
+    assert!(sent[0].text.ends_with(&answer));
+    assert_eq!(count(&w, Counter::MediaTimeouts), 0);
+    assert_no_port_in_use(&mut w);
 }
 
 #[test]

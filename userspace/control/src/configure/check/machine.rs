@@ -6,11 +6,18 @@ use crate::configure::{
     schema::{self, Backend, BrokenMode, File, IceMode, Media, MediaMode, SourceMode},
 };
 use routing::ServiceId;
-use std::{collections::HashMap, net::IpAddr, ops::RangeInclusive, time::Duration};
+use std::{
+    collections::{HashMap, HashSet},
+    net::IpAddr,
+    ops::RangeInclusive,
+    time::Duration,
+};
 use toml::Spanned;
 
 /// Most media addresses of one listener.
 const MOST_MEDIA_ADDRESSES: usize = 16;
+/// And of a node: a packet's is found by comparing.
+const MOST_MEDIA_ADDRESSES_IN_ALL: usize = 64;
 
 impl Checker<'_> {
     pub(super) fn backend(&mut self, file: &File) -> bool {
@@ -181,6 +188,14 @@ impl Checker<'_> {
                 media: self.media_addresses(listener),
                 service,
             });
+        }
+        let all: HashSet<IpAddr> = listeners.iter().flat_map(|l| l.media.iter().copied()).collect();
+        if all.len() > MOST_MEDIA_ADDRESSES_IN_ALL {
+            let message = format!(
+                "{} media addresses, expected at most {MOST_MEDIA_ADDRESSES_IN_ALL} in all",
+                all.len()
+            );
+            self.faults.push(Fault { line: 0, message });
         }
         listeners
     }
