@@ -1,74 +1,137 @@
 //! Whole systems side by side on one rig, in one run.
 #![forbid(unsafe_code)]
 
-use anyhow::Result;
+use anyhow::{Context as _, Result, bail};
 use bench::rig::{
-    CLIENT_CORE, Flow, Rig, account::Account, echo::Echo, generator, generator::Frames, relay::Relay, search,
+    CLIENT_CORE, Flow, Rig,
+    account::Account,
+    echo::Echo,
+    forwarder::Forwarder,
+    generator,
+    load::{Frames, Load},
+    relay, rtpengine, search, sip,
 };
 use dataplane::{pin, port::Port};
 use std::time::Duration;
 
-/// Beyond what the generator can send.
+/// Beyond what the generator can send, in packets a second.
 const LIMIT: f64 = 1_600_000.0;
 const TRIAL: Duration = Duration::from_millis(400);
-const ROUNDS: usize = 2;
+/// Calls of the RTP load.
+const CALLS: usize = 100;
+
+/// A running system under test: its flows, its processor time so far, and what keeps it running.
+struct Running {
+    flows: Vec<Flow>,
+    time: Box<dyn Fn() -> Result<Duration>>,
+}
+
+/// Starts a system on a rig.
+type Start = fn(&Rig) -> Result<Running>;
+
+/// Systems of a load; the first one is the limit that the others are held against.
+fn systems(load: &str) -> Result<Vec<(&'static str, Start)>> {
+    Ok(match load {
+        "rtp" => vec![
+            ("bare AF_XDP echo", echo),
+            ("strowger", |rig| relayed(rig, "")),
+            ("strowger, generic XDP", |rig| relayed(rig, "xdp_mode = \"generic\"")),
+            ("strowger, kernel sockets", |rig| relayed(rig, "backend = \"udp\"")),
+            ("UDP forwarder", forwarder),
+            ("rtpengine", |rig| {
+                let relay = rtpengine::Relay::start(rig, CALLS)?;
+                Ok(Running { flows: relay.flows().to_vec(), time: Box::new(move || relay.time()) })
+            }),
+        ],
+        "invite" => vec![
+            ("bare AF_XDP echo", echo),
+            ("strowger, stateless", |rig| {
+                let proxy = sip::Proxy::start(rig)?;
+                Ok(Running { flows: proxy.flows()?, time: Box::new(move || proxy.time()) })
+            }),
+            ("UDP forwarder", forwarder),
+            ("Kamailio forward()", |rig| {
+                let kamailio = sip::Kamailio::start(rig)?;
+                Ok(Running { flows: kamailio.flows()?, time: Box::new(move || kamailio.time()) })
+            }),
+        ],
+        other => bail!("load \"{other}\", expected rtp or invite"),
+    })
+}
+
+fn echo(rig: &Rig) -> Result<Running> {
+    let echo = Echo::start(rig)?;
+    Ok(Running { flows: Echo::flows(CALLS)?, time: Box::new(move || Ok(echo.time())) })
+}
+
+fn forwarder(rig: &Rig) -> Result<Running> {
+    let forwarder = Forwarder::start(rig)?;
+    Ok(Running { flows: Forwarder::flows(CALLS)?, time: Box::new(move || Ok(forwarder.time())) })
+}
+
+fn relayed(rig: &Rig, dataplane: &str) -> Result<Running> {
+    let relay = relay::Relay::start(rig, CALLS, dataplane)?;
+    Ok(Running { flows: relay.flows()?, time: Box::new(move || relay.time()) })
+}
+
+/// What was measured of a system.
+struct Figures {
+    rate: f64,
+    cost: f64,
+    /// At half its rate, in microseconds: median, 99th and 99.9th percentile.
+    latency: [f64; 3],
+}
 
 fn main() -> Result<()> {
     lab::namespace::require_root()?;
-    let calls = std::env::args().nth(1).and_then(|n| n.parse().ok()).unwrap_or(100);
-    println!(
-        "RTP of {calls} calls, 214 bytes a frame: the highest rate without loss, and processor time per packet"
-    );
-    let mut best = [0f64; 2];
-    for round in 0..ROUNDS {
-        let rig = Rig::new()?;
-        let mut port = rig.client_port()?;
-        let echo = Echo::start(&rig)?;
-        let (rate, cost) = measure(&rig, &mut port, &Echo::flows(calls)?, || Ok(echo.time()))?;
-        report("bare AF_XDP echo", rate, cost);
-        best[0] = best[0].max(rate);
-        drop((echo, port));
-        let rig = Rig::new()?;
-        let mut port = rig.client_port()?;
-        let relay = Relay::start(&rig, calls)?;
-        let (rate, cost) = measure(&rig, &mut port, &relay.flows()?, || relay.time())?;
-        report("strowger", rate, cost);
-        best[1] = best[1].max(rate);
-        relay.node().check_invariants()?;
+    let wanted: Vec<String> = std::env::args().skip(1).collect();
+    let quick = wanted.is_empty();
+    let loads = if quick { vec!["rtp".to_owned(), "invite".to_owned()] } else { wanted };
+    for load in &loads {
+        println!("\n{load}: the highest rate without loss; at half of it processor time and latency");
         println!(
-            "  round {} of {ROUNDS}: strowger at {:.3} of the echo's rate",
-            round + 1,
-            best[1] / best[0]
+            "  {:<26} {:>10} {:>7}  {:>9}  {:>8} {:>8} {:>8}",
+            "system", "packets/s", "ratio", "ns/packet", "p50 us", "p99 us", "p99.9 us"
         );
+        let mut limit = None;
+        for (name, start) in systems(load)? {
+            let figures = measure(load, start).with_context(|| name.to_owned())?;
+            let limit = *limit.get_or_insert(figures.rate);
+            let [p50, p99, p999] = figures.latency;
+            println!(
+                "  {name:<26} {:>10.0} {:>7.2}  {:>9.0}  {p50:>8.0} {p99:>8.0} {p999:>8.0}",
+                figures.rate,
+                figures.rate / limit,
+                figures.cost,
+            );
+        }
     }
     Ok(())
 }
 
-fn report(name: &str, rate: f64, cost: f64) {
-    println!("  {name:<20} {rate:>10.0} packets/s   {cost:>6.0} ns of its core per packet");
-}
-
-fn measure(
-    rig: &Rig,
-    port: &mut Port,
-    flows: &[Flow],
-    time: impl Fn() -> Result<Duration>,
-) -> Result<(f64, f64)> {
-    let mut frames = Frames::new(flows, rig.mac(&rig.client)?, rig.mac(&rig.system)?);
-    // On a thread of its own, so that what is started later is not pinned with it.
-    let mut attempt = |rate: f64, length| -> Account {
-        std::thread::scope(|scope| {
-            let pinned = scope.spawn(|| {
-                pin::pin(CLIENT_CORE);
-                generator::run(port, &mut frames, rate, length)
-            });
-            pinned.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-        })
-    };
+fn measure(load: &str, start: Start) -> Result<Figures> {
+    let rig = Rig::new()?;
+    let mut port = rig.client_port()?;
+    let running = start(&rig)?;
+    let load = if load == "rtp" { Load::Rtp } else { Load::Invite };
+    let mut frames = Frames::new(load, &running.flows, rig.mac(&rig.client)?, rig.mac(&rig.system)?);
+    let mut attempt = |rate: f64, length| pinned(&mut port, &mut frames, rate, length);
     attempt(10_000.0, Duration::from_millis(300));
     let (rate, _) = search::highest(LIMIT, |rate| attempt(rate, TRIAL));
-    let before = time()?;
-    let account = attempt(rate / 2.0, TRIAL * 2);
-    let cost = (time()? - before).as_nanos() as f64 / account.arrived.max(1) as f64;
-    Ok((rate, cost))
+    let before = (running.time)()?;
+    let account = attempt(rate / 2.0, TRIAL * 5);
+    let cost = ((running.time)()? - before).as_nanos() as f64 / account.arrived.max(1) as f64;
+    let latency = [0.5, 0.99, 0.999].map(|q| account.latency.value_at_quantile(q) as f64 / 1000.0);
+    Ok(Figures { rate, cost, latency })
+}
+
+/// On a thread of its own, so that what is started later is not pinned with it.
+fn pinned(port: &mut Port, frames: &mut Frames, rate: f64, length: Duration) -> Account {
+    std::thread::scope(|scope| {
+        let pinned = scope.spawn(|| {
+            pin::pin(CLIENT_CORE);
+            generator::run(port, frames, rate, length)
+        });
+        pinned.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    })
 }

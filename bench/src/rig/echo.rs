@@ -1,6 +1,6 @@
 //! The limit of the rig: each frame goes back in its place, addresses swapped and nothing else done.
 
-use super::{Flow, RECEIVER, RING, Rig, SENDER, SYSTEM, SYSTEM_CORE};
+use super::{Flow, RING, Rig, SENDER, SYSTEM, SYSTEM_CORE};
 use anyhow::{Context as _, Result};
 use dataplane::{
     pin,
@@ -61,7 +61,6 @@ impl Echo {
     /// Never: the addresses are constants.
     pub fn flows(count: usize) -> Result<Vec<Flow>> {
         let from: SocketAddr = SENDER.parse()?;
-        let _ = RECEIVER;
         let to = |n: usize| -> Result<Flow> {
             Ok(Flow { from, to: SocketAddr::new(SYSTEM.parse()?, 20_000 + (n % 20_000) as u16) })
         };

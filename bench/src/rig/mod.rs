@@ -10,15 +10,22 @@
 
 pub mod account;
 pub mod echo;
+pub mod forwarder;
 pub mod generator;
+pub mod load;
 pub mod relay;
+pub mod rtpengine;
 pub mod search;
+pub mod sip;
 
 use anyhow::{Context as _, Result};
 use dataplane::port::Port;
 use lab::{Namespace, veth};
 use packet::ethernet::Mac;
-use std::net::{IpAddr, SocketAddr};
+use std::{
+    net::{IpAddr, SocketAddr},
+    time::Duration,
+};
 use xdp_abi::MediaRange;
 
 /// Addresses of the client: one that sends, one that receives.
@@ -33,6 +40,19 @@ pub const CLIENT_CORE: usize = 0;
 pub const SYSTEM_CORE: usize = 1;
 /// Entries of all AF_XDP rings.
 pub const RING: u32 = 16_384;
+
+/// Processor time of all threads of a process so far, in steps of the kernel's clock tick.
+///
+/// # Errors
+/// It is gone.
+pub fn processor_time(process: u32) -> Result<Duration> {
+    let text = std::fs::read_to_string(format!("/proc/{process}/stat"))?;
+    // The name may hold anything; it ends with the last parenthesis.
+    let fields: Vec<&str> = text.rsplit_once(')').context("a stat line")?.1.split_whitespace().collect();
+    let ticks = |i: usize| fields.get(i).and_then(|f| f.parse::<u64>().ok()).context("a field");
+    // User and system time are the fields 14 and 15 (proc(5)); clock ticks are hundredths of a second.
+    Ok(Duration::from_millis((ticks(11)? + ticks(12)?) * 10))
+}
 
 /// Both namespaces.
 #[derive(Debug)]

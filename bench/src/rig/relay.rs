@@ -9,7 +9,6 @@ use lab::{
     node::Scratch,
 };
 use std::{
-    net::UdpSocket,
     sync::atomic::{AtomicBool, Ordering},
     time::Duration,
 };
@@ -26,7 +25,6 @@ const ENDS: Ends = Ends {
 pub struct Relay {
     node: StrowgerNode,
     dialogs: Vec<Dialog>,
-    signalling: UdpSocket,
     _scratch: Scratch,
 }
 
@@ -43,26 +41,26 @@ fn config(dataplane: &str) -> String {
 }
 
 impl Relay {
-    /// Starts a node and places calls.
+    /// Starts a node, with further settings of its data path, and places calls.
     ///
     /// # Errors
     /// It does not start, or a call is not answered.
-    pub fn start(rig: &Rig, calls: usize) -> Result<Self> {
+    pub fn start(rig: &Rig, calls: usize, dataplane: &str) -> Result<Self> {
         let scratch = Scratch::new()?;
-        let node = StrowgerNode::start(&rig.system, &scratch.path().join("node"), &config(""))?;
+        let node = StrowgerNode::start(&rig.system, &scratch.path().join("node"), &config(dataplane))?;
         let done = AtomicBool::new(false);
         let callee = rig.client.enter(|| bind(ENDS.callee))??;
-        let (dialogs, signalling) = std::thread::scope(|scope| -> Result<_> {
+        let dialogs = std::thread::scope(|scope| -> Result<Vec<Dialog>> {
             let answering = scope.spawn(|| ENDS.answer(&callee, &done));
-            let placed = rig.client.enter(|| -> Result<_> {
+            let placed = rig.client.enter(|| -> Result<Vec<Dialog>> {
                 let socket = bind(ENDS.caller)?;
-                Ok((ENDS.place(&socket, calls)?, socket))
+                ENDS.place(&socket, calls)
             });
             done.store(true, Ordering::Relaxed);
             answering.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
             placed?
         })?;
-        Ok(Self { node, dialogs, signalling, _scratch: scratch })
+        Ok(Self { node, dialogs, _scratch: scratch })
     }
 
     /// The flows of its calls: from the caller to the callee.
@@ -80,11 +78,5 @@ impl Relay {
     /// The node is gone.
     pub fn time(&self) -> Result<Duration> {
         self.node.worker_time()
-    }
-
-    /// The node.
-    pub fn node(&self) -> &StrowgerNode {
-        let _ = &self.signalling;
-        &self.node
     }
 }
