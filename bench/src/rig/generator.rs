@@ -57,10 +57,9 @@ pub fn run(port: &mut Port, frames: &mut Frames, rate: f64, length: Duration) ->
 fn take(port: &mut Port, frames: &Frames, account: &mut Account) -> usize {
     let now = clock::monotonic().as_nanos() as u64;
     port.receive(|bytes| {
-        if let Ok(datagram) = frame::parse(bytes) {
-            if let Some(stamp) = frames.read(&bytes[datagram.payload]) {
-                account.arrive(stamp.flow, stamp.number, now.saturating_sub(stamp.left_at));
-            }
+        let stamp = frame::parse(bytes).ok().and_then(|datagram| frames.read(&bytes[datagram.payload]));
+        if let Some(stamp) = stamp {
+            account.arrive(stamp.flow, stamp.number, now.saturating_sub(stamp.left_at));
         }
         Fate::Drop
     })

@@ -84,9 +84,9 @@ impl Branch {
         self.offers[side as usize]
     }
 
-    /// Whether no stream flows both ways, so that silence is no fault.
+    /// Whether there are streams and none flows both ways, so that silence is no fault.
     pub fn is_held(&self) -> bool {
-        !self.slots.iter().any(|s| s.stream.is_some() && s.flows == [true; 2])
+        !self.is_empty() && !self.slots.iter().any(|s| s.stream.is_some() && s.flows == [true; 2])
     }
 
     /// Streams with the number of their m-line, the first one where several share it.
