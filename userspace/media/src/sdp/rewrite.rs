@@ -65,7 +65,8 @@ pub fn rewrite(body: &[u8], sdp: &Sdp, shown: &[Shown], sink: &mut impl Sink) {
     if body.ends_with(b"\n") {
         at.insert_connection(body.len(), sink);
     } else if let Some(ip) = at.connection_due {
-        sink.replace(body.len()..body.len(), format_args!("\r\nc=IN {}", Address(ip)));
+        let line_end = if body.ends_with(b"\r") { "\n" } else { "\r\n" };
+        sink.replace(body.len()..body.len(), format_args!("{line_end}c=IN {}", Address(ip)));
     }
 }
 
