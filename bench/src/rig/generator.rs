@@ -18,8 +18,26 @@ const SETTLE: Duration = Duration::from_millis(200);
 /// Longest backlog that is made up for after a pause of the generator itself.
 const BACKLOG: u64 = 2048;
 
+/// How long nothing must come before a system has done with what it got earlier, and how long that may take.
+const QUIET: Duration = Duration::from_millis(50);
+const PATIENCE: Duration = Duration::from_secs(3);
+
+/// Waits until a system has sent all that it still had.
+fn drain(port: &mut Port) {
+    let end = clock::monotonic() + PATIENCE;
+    let mut quiet_at = clock::monotonic() + QUIET;
+    while clock::monotonic() < quiet_at.min(end) {
+        if port.receive(|_| Fate::Drop) > 0 {
+            quiet_at = clock::monotonic() + QUIET;
+        }
+        port.flush();
+        port.wait(Duration::from_millis(5));
+    }
+}
+
 /// Sends at a rate for a time, flow after flow.
 pub fn run(port: &mut Port, frames: &mut Frames, rate: f64, length: Duration) -> Account {
+    drain(port);
     let flows = frames.flows();
     let mut account = Account::new(flows);
     let total = (rate * length.as_secs_f64()) as u64;
