@@ -200,7 +200,7 @@ fn two_phones_hear_each_other_exactly() -> Result<()> {
         let heard = phone.heard(Duration::from_secs(20))?;
         let common = baresip::common(said, &heard);
         // Beginning and end depend on when each of them begins to listen.
-        ensure!(common >= 3 * 8000, "{common} samples in a row of {}: {}", said.len(), phone.log());
+        ensure!(common >= 3 * 8000, "{common} of {} samples: {}", said.len(), phone.log());
     }
     ensure!(lab.running().counter("media_relayed") >= 2 * 150);
     lab.running().check_invariants()
