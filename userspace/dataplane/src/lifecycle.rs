@@ -105,7 +105,7 @@ impl Node {
         }
         prepare(&mut self.programs)?;
         let slow_path = Arc::new(open_slow_path(&plan.listeners)?);
-        let slices = PortSlices::new(&plan.media.ports, plan.workers.len());
+        let slices = PortSlices::new(&plan.media.config.settings.ports, plan.workers.len());
         let seeds = seeds();
         for (index, worker) in plan.workers.iter().enumerate() {
             let mut queues = Vec::new();
@@ -152,7 +152,7 @@ impl Node {
     }
 
     fn start_udp(&mut self, plan: &NodePlan) -> Result<(), StartError> {
-        let slices = PortSlices::new(&plan.media.ports, plan.workers.len());
+        let slices = PortSlices::new(&plan.media.config.settings.ports, plan.workers.len());
         let seeds = seeds();
         for index in 0..plan.workers.len() {
             let backend = open_udp(&plan.listeners)?;

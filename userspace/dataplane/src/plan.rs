@@ -54,9 +54,7 @@ pub struct WorkerPlan {
 /// Media of a node.
 #[derive(Clone, Debug)]
 pub struct MediaPlan {
-    /// Ports, on every media address; none: no media.
-    pub ports: RangeInclusive<u16>,
-    /// How it is anchored; the ports of its settings are those of one worker.
+    /// How it is anchored; its ports are cut into a slice for each worker.
     pub config: proxy::MediaConfig,
     /// Traffic class of relayed packets: DSCP; `None`: that of the received packet.
     pub dscp: Option<u8>,

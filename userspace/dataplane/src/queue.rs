@@ -151,16 +151,8 @@ impl Queue {
 
     /// Writes a datagram into a free frame and queues it; `false`: no frame or no room in the queue.
     pub(crate) fn send(&mut self, headers: &Headers, payload: &[u8], sum: Sum) -> bool {
-        if self.pending.available() == 0 {
-            return false;
-        }
-        // SAFETY: as for received packets.
-        let Some(mut packet) = (unsafe { self.umem.alloc() }) else { return false };
         let start = frame::headers_len(headers);
-        if packet.adjust_tail((start + payload.len()) as i32).is_err() {
-            self.umem.free_packet(packet);
-            return false;
-        }
+        let Some(mut packet) = self.free_frame(start + payload.len()) else { return false };
         packet[start..].copy_from_slice(payload);
         frame::write(&mut packet, headers, payload.len(), sum);
         self.push(packet)
@@ -168,17 +160,24 @@ impl Queue {
 
     /// Copies a whole frame into a free one and queues it; `false`: no frame or no room in the queue.
     pub(crate) fn send_frame(&mut self, frame: &[u8]) -> bool {
-        if self.pending.available() == 0 {
-            return false;
-        }
-        // SAFETY: as for received packets.
-        let Some(mut packet) = (unsafe { self.umem.alloc() }) else { return false };
-        if packet.adjust_tail(frame.len() as i32).is_err() {
-            self.umem.free_packet(packet);
-            return false;
-        }
+        let Some(mut packet) = self.free_frame(frame.len()) else { return false };
         packet.copy_from_slice(frame);
         self.push(packet)
+    }
+
+    /// A free frame of a length, if there is one and room to queue it.
+    #[inline]
+    fn free_frame(&mut self, len: usize) -> Option<Packet> {
+        if self.pending.available() == 0 {
+            return None;
+        }
+        // SAFETY: as for received packets.
+        let mut packet = unsafe { self.umem.alloc() }?;
+        if packet.adjust_tail(len as i32).is_err() {
+            self.umem.free_packet(packet);
+            return None;
+        }
+        Some(packet)
     }
 
     /// Sends a received packet on with new headers, in its own frame. `start` is where its payload

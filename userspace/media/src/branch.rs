@@ -6,7 +6,7 @@
 use crate::{
     Side, Time,
     ports::NoPort,
-    relay::{LegReport, Place, StreamId, Streams, Target},
+    relay::{Place, StreamId, Streams, Target},
     sdp::{Connection, MAX_STREAMS, Sdp, Shown, Stream},
 };
 use alloc::vec::Vec;
@@ -180,15 +180,13 @@ impl Branch {
         if role == Role::Answer {
             return None;
         }
-        // The side that is known must match; the other one gets what it has most of.
-        let family = stream.address().map(|a| a.is_ipv4());
-        let fits = |side: Side, ip: &IpAddr| side != sender || family.is_none_or(|v4| v4 == ip.is_ipv4());
         let pick = |side: Side, streams: &Streams| {
             let all = local[side as usize];
-            let first = all.first().map(|ip| ip.is_ipv4());
-            let fitting = all.iter().copied().filter(|ip| fits(side, ip));
-            let alike = |ip: &IpAddr| side == sender || Some(ip.is_ipv4()) == first;
-            streams.roomiest(fitting.filter(alike)).or(all.first().copied())
+            let first = all.first().copied()?;
+            // The family of the side that is known must match; the other one gets that of its first address.
+            let known = if side == sender { stream.address().map(|a| a.ip()) } else { Some(first) };
+            let fits = |ip: &IpAddr| known.is_none_or(|known| known.is_ipv4() == ip.is_ipv4());
+            streams.roomiest(all.iter().copied().filter(fits)).or(Some(first))
         };
         let (Some(caller), Some(callee)) = (pick(Side::Caller, streams), pick(Side::Callee, streams)) else {
             return Some(Err(NoPort::NoAddress));
@@ -295,9 +293,9 @@ impl Branch {
         for i in 0..self.slots.len() {
             let slot = &mut self.slots[i];
             // Nobody but the offerer knows of a stream that the other side was never told of.
-            let unheard = slot.stream.is_some_and(|id| {
-                streams.report(id, by.other()).is_some_and(|leg: LegReport| leg.signalled.is_none())
-            });
+            let unheard = slot
+                .stream
+                .is_some_and(|id| streams.report(id, by.other()).is_some_and(|leg| leg.signalled.is_none()));
             if slot.offered[by as usize].take().is_some() && unheard && self.agreed {
                 self.close_slot(now, i, streams, events);
             }

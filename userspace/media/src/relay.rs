@@ -303,15 +303,15 @@ impl Streams {
         let callee = match self.take(now, callee_side) {
             Ok(leg) => leg,
             Err(why) => {
-                let pairs = usize::from(self.pairs);
-                self.pools[caller / pairs].put_back((caller % pairs) as u16);
+                let (pool, pair) = self.pool_and_pair(caller);
+                self.pools[pool].put_back(pair);
                 return Err(why);
             }
         };
         for (leg, partner) in [(caller, callee), (callee, caller)] {
             self.legs[leg] = Leg {
                 from_port: self.local_of(partner).port(),
-                from_address: (partner / usize::from(self.pairs)) as u8,
+                from_address: self.pool_and_pair(partner).0 as u8,
                 last: micros(now),
                 partner: partner as u32,
                 open: true,
@@ -335,8 +335,8 @@ impl Streams {
         for leg in [id.0 as usize, leg.partner as usize] {
             self.legs[leg] = Leg::closed();
             self.signalled[leg] = Signalled::default();
-            let pairs = usize::from(self.pairs);
-            self.pools[leg / pairs].give_back(now, (leg % pairs) as u16);
+            let (pool, pair) = self.pool_and_pair(leg);
+            self.pools[pool].give_back(now, pair);
         }
         self.open -= 1;
     }
@@ -348,7 +348,7 @@ impl Streams {
     }
 
     /// Whether an address is one of this worker's own media ports.
-    pub fn is_own(&self, address: SocketAddr) -> bool {
+    fn is_own(&self, address: SocketAddr) -> bool {
         self.index(address).is_some()
     }
 
@@ -532,9 +532,15 @@ impl Streams {
         self.addresses.iter().position(|a| *a == ip)
     }
 
-    fn local_of(&self, leg: usize) -> SocketAddr {
+    /// Numbers of a leg's address and of its pair of ports.
+    fn pool_and_pair(&self, leg: usize) -> (usize, u16) {
         let pairs = usize::from(self.pairs);
-        SocketAddr::new(self.addresses[leg / pairs], self.first_port + (leg % pairs) as u16 * 2)
+        (leg / pairs, (leg % pairs) as u16)
+    }
+
+    fn local_of(&self, leg: usize) -> SocketAddr {
+        let (pool, pair) = self.pool_and_pair(leg);
+        SocketAddr::new(self.addresses[pool], self.first_port + pair * 2)
     }
 
     fn leg_of(&self, id: StreamId, side: Side) -> Option<usize> {

@@ -6,7 +6,6 @@ use crate::{
     report::Counter,
     turn::Turn,
 };
-use arrayvec::ArrayVec;
 use core::{
     fmt::{self, Write as _},
     net::IpAddr,
@@ -51,9 +50,6 @@ impl Sink for BodyEdits<'_> {
     }
 }
 
-/// Most media addresses of one listener.
-pub(crate) const MAX_ADDRESSES: usize = 16;
-
 impl Engine {
     /// Whether SDP that ought to be anchored can be; asked before a request is taken.
     pub(crate) fn check_sdp(&self, m: &Message<'_>) -> Result<(), Broken> {
@@ -87,13 +83,9 @@ impl Engine {
         if sdp.ice && config.media.keep_ice && role != Role::Answer {
             return Ok(());
         }
-        let addresses = branch.listeners.map(|id| {
-            let listener = turn.table.listener(id);
-            let all = listener.into_iter().flat_map(|l| l.media.iter().copied());
-            all.take(MAX_ADDRESSES).collect::<ArrayVec<_, MAX_ADDRESSES>>()
-        });
+        let table = turn.table;
+        let local = branch.listeners.map(|id| table.listener(id).map_or(&[][..], |l| &l.media));
         let description = Description { sdp: &sdp, role, sender, host };
-        let local = [&addresses[0][..], &addresses[1][..]];
         let note = &mut |s: &Streams, event| calls::note(s, event, tally, turn.out);
         let shown = branch.media.describe(turn.now, &description, local, streams, note)?;
         let base = m.body.start as usize;

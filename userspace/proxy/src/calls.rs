@@ -4,7 +4,7 @@
 use crate::{
     agenda::Due,
     context::{Context, Hop, Route},
-    engine::Engine,
+    engine::{Engine, MediaConfig},
     report::{Counter, Outbox},
     token::tag_hash,
     turn::Turn,
@@ -240,21 +240,21 @@ impl Engine {
     /// A dialog or an attempt is over: its ports become free.
     pub(crate) fn close_media(&mut self, media: MediaRef, turn: &mut Turn<'_>) {
         // The end of one of the dialogs that share a branch is not the end of the branch.
-        let is_meant = |branch: &MediaBranch| match media.branch {
+        let is_meant = |branch: &MediaBranch, _: &Streams| match media.branch {
             BranchName::Attempt(slot) => branch.slot == Some(slot),
             BranchName::Dialog(tag) => {
                 branch.caller == media.caller && branch.callee.is_none_or(|callee| callee == tag)
             }
         };
-        self.close_branches(media.call, |call, i| is_meant(&call.branches[i]), turn);
+        self.close_branches(media.call, is_meant, turn);
     }
 
     /// The attempts of a context that were not answered, and will not be.
     pub(crate) fn close_unanswered(&mut self, context: &Context, turn: &mut Turn<'_>) {
-        let (serial, is_new) = (context.serial, context.media_caller.is_some());
-        if is_new && !context.route.is_dialog() {
-            let is_meant = |branch: &MediaBranch| branch.serial == serial && !branch.answered;
-            self.close_branches(context.call, |call, i| is_meant(&call.branches[i]), turn);
+        if context.media_caller.is_some() && !context.route.is_dialog() {
+            let is_meant =
+                |branch: &MediaBranch, _: &Streams| branch.serial == context.serial && !branch.answered;
+            self.close_branches(context.call, is_meant, turn);
         }
     }
 
@@ -269,14 +269,16 @@ impl Engine {
         }
     }
 
-    fn close_branches(&mut self, key: u64, which: impl Fn(&MediaCall, usize) -> bool, turn: &mut Turn<'_>) {
+    fn close_branches(
+        &mut self,
+        key: u64,
+        which: impl Fn(&MediaBranch, &Streams) -> bool,
+        turn: &mut Turn<'_>,
+    ) {
         let Self { calls, streams, tally, .. } = self;
         let Some(call) = calls.get_mut(&key) else { return };
-        for i in (0..call.branches.len()).rev() {
-            if !which(call, i) {
-                continue;
-            }
-            let mut branch = call.branches.swap_remove(i);
+        let mut over: Vec<_> = call.branches.extract_if(.., |branch| which(branch, streams)).collect();
+        for branch in &mut over {
             branch.media.close(turn.now, streams, &mut |s, event| note(s, event, tally, turn.out));
             if let (true, Some(peer)) = (branch.answered, branch.peer) {
                 let active = &mut tally.peer(peer).active;
@@ -291,25 +293,24 @@ impl Engine {
     /// Looks whether a call's media has fallen silent for good.
     pub(crate) fn on_call_due(&mut self, key: u64, turn: &mut Turn<'_>) {
         let Some(call) = self.calls.get(&key).filter(|call| call.due <= turn.now) else { return };
-        let settings = &self.config.media;
-        let silent_at = |branch: &MediaBranch| {
+        let (now, &MediaConfig { timeout, hold_timeout, .. }) = (turn.now, &self.config.media);
+        let silent_at = |branch: &MediaBranch, streams: &Streams| {
             // Before the answer the INVITE transaction decides, and it always ends.
-            let heard = branch.media.last_packet(&self.streams).unwrap_or(branch.since);
-            let last = branch.answered.then_some(heard)?;
-            let patience = if branch.media.is_held() { settings.hold_timeout } else { settings.timeout };
-            Some(last + patience)
+            let heard = branch.media.last_packet(streams).unwrap_or(branch.since);
+            let patience = if branch.media.is_held() { hold_timeout } else { timeout };
+            branch.answered.then_some(heard + patience)
         };
-        let over: Vec<bool> =
-            call.branches.iter().map(|b| silent_at(b).is_some_and(|at| at <= turn.now)).collect();
-        let next = call.branches.iter().filter_map(silent_at).filter(|at| *at > turn.now).min();
+        let is_over =
+            |branch: &MediaBranch, streams: &Streams| silent_at(branch, streams).is_some_and(|at| at <= now);
+        let next = call.branches.iter().filter_map(|b| silent_at(b, &self.streams)).filter(|at| *at > now);
         // A call on hold may be resumed: it is looked at as often as others.
-        let soon = turn.now + settings.timeout;
-        let again = next.unwrap_or(soon).min(soon).max(turn.now + settings.timeout / 8);
+        let soon = now + timeout;
+        let again = next.min().unwrap_or(soon).min(soon).max(now + timeout / 8);
         // One without any stream, whose description was left alone, has nothing to lose.
-        let lost = |(branch, over): &(&MediaBranch, &bool)| **over && !branch.media.is_empty();
-        let silent = call.branches.iter().zip(&over).filter(lost).count();
+        let lost = |b: &&MediaBranch| is_over(b, &self.streams) && !b.media.is_empty();
+        let silent = call.branches.iter().filter(lost).count();
         (0..silent).for_each(|_| self.tally.count(Counter::MediaTimeouts));
-        self.close_branches(key, |_, i| over[i], turn);
+        self.close_branches(key, is_over, turn);
         if let Some(call) = self.calls.get_mut(&key) {
             call.due = again;
             self.agenda.add(again, Due::Call(key));

@@ -211,7 +211,7 @@ pub(crate) struct Context {
     pub(crate) media_caller: Option<u16>,
     /// And, within a dialog, hash of the callee's tag.
     pub(crate) media_dialog: Option<u16>,
-    /// The request had an offer in it.
+    /// The request had an offer in it, of media that it may describe.
     pub(crate) offered: bool,
     /// Record in the journal.
     pub(crate) record: Option<u64>,

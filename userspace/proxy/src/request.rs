@@ -325,6 +325,7 @@ impl Engine {
             }
             Route::Dialog(_) => timers.timeout(),
         };
+        let media_caller = media_caller(request, decision, turn.table);
         let mut context = Context {
             id: 0,
             key: arrived.key,
@@ -346,12 +347,12 @@ impl Engine {
             is_bye: request.method == Method::Bye,
             routing: decision.routing,
             breadth: request.breadth(),
-            media_caller: media_caller(request, decision, turn.table),
+            media_caller,
             media_dialog: decision.media.map(|media| match media.branch {
                 BranchName::Dialog(tag) => tag,
                 BranchName::Attempt(_) => 0,
             }),
-            offered: anchor::has_offer(m),
+            offered: media_caller.is_some() && anchor::has_offer(m),
             record: None,
             last_response: Vec::new(),
             attempts: Vec::new(),

@@ -1,23 +1,18 @@
 //! `strowger explain`: why recent calls went where they went.
 
-use crate::talk::Where;
+use crate::{show::text, talk::Where};
 use anyhow::{Result, bail};
-use control::admin::client::escape;
 use serde_json::Value;
 
 pub(crate) fn explain(call_id: Option<&str>, last: usize, node: &Where, json: bool) -> Result<()> {
-    let request = match call_id {
-        Some(call_id) => format!("/v1/calls?call_id={}", escape(call_id)),
-        None => format!("/v1/calls?last={last}"),
-    };
-    let answer = node.get(&request)?;
+    let answer = node.get_calls("/v1/calls", call_id, &format!("last={last}"))?;
     let calls = answer["calls"].as_array().cloned().unwrap_or_default();
     if json {
         println!("{answer}");
     } else {
         calls.iter().for_each(print_call);
-        if let Some(call_id) = call_id {
-            let media = node.get(&format!("/v1/media?call_id={}", escape(call_id)))?;
+        if call_id.is_some() {
+            let media = node.get_calls("/v1/media", call_id, "")?;
             let stories = media["calls"].as_array().into_iter().flatten();
             stories.for_each(|call| print!("{}", crate::calls::story(call)));
         }
@@ -32,7 +27,6 @@ pub(crate) fn explain(call_id: Option<&str>, last: usize, node: &Where, json: bo
 }
 
 fn print_call(call: &Value) {
-    let text = |v: &Value| v.as_str().unwrap_or("-").to_owned();
     let ms = |v: &Value| v.as_f64().map_or_else(|| "-".to_owned(), |ms| format!("{ms:.1} ms"));
     println!(
         "call {}\n  from {} at listener {}, worker {}, {}",

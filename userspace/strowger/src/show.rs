@@ -63,7 +63,8 @@ fn rates(before: Option<&Value>, now: &Value, every: Duration) -> String {
     )
 }
 
-fn text(v: &Value) -> String {
+/// A text, or a dash where there is none.
+pub(crate) fn text(v: &Value) -> String {
     v.as_str().unwrap_or("-").to_owned()
 }
 

@@ -43,6 +43,12 @@ impl Where {
         self.ask(Method::GET, path)
     }
 
+    /// Reads about the call with a Call-ID, or about those that another query names.
+    pub(crate) fn get_calls(&self, path: &str, call_id: Option<&str>, others: &str) -> Result<Value> {
+        let query = call_id.map_or_else(|| others.to_owned(), |id| format!("call_id={}", client::escape(id)));
+        self.get(&format!("{path}?{query}"))
+    }
+
     /// Gives a command.
     pub(crate) fn post(&self, path: &str) -> Result<Value> {
         self.ask(Method::POST, path)

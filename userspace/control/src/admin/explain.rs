@@ -61,11 +61,13 @@ pub fn stories(
     records: &[Record],
     now: Duration,
 ) -> Vec<CallStory> {
-    let unix_now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-    records
-        .iter()
-        .map(|record| story((config, roster), worker, record, unix_now.saturating_sub(now)))
-        .collect()
+    let boot = boot(now);
+    records.iter().map(|record| story((config, roster), worker, record, boot)).collect()
+}
+
+/// When the node's clock began, after 1970; `now` is what it shows.
+pub(super) fn boot(now: Duration) -> Duration {
+    SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().saturating_sub(now)
 }
 
 fn story((config, roster): (&Checked, &Roster), worker: usize, record: &Record, boot: Duration) -> CallStory {
@@ -75,10 +77,7 @@ fn story((config, roster): (&Checked, &Roster), worker: usize, record: &Record, 
     CallStory {
         call_id: String::from_utf8_lossy(&record.call_id).into_owned(),
         worker,
-        listener: config
-            .listeners
-            .get(usize::from(record.listener.0))
-            .map_or_else(String::new, |l| l.name.clone()),
+        listener: config.listener_name(record.listener),
         from: record.remote.to_string(),
         at_unix_ms: (boot + record.at).as_millis() as u64,
         attempts,

@@ -1,11 +1,11 @@
 //! Calls in progress whose media runs through this node, as data.
 
+use super::explain::boot;
 use crate::{configure::Checked, roster::Roster};
 use media::relay::LegReport;
 use proxy::calls::MediaReport;
-use routing::ListenerId;
 use serde::Serialize;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 /// An answer: what all workers have.
 #[derive(Clone, Debug, Serialize, utoipa::ToSchema)]
@@ -76,13 +76,10 @@ pub fn stories(
     calls: &[MediaReport],
     now: Duration,
 ) -> Vec<MediaStory> {
-    let unix_now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-    let boot = unix_now.saturating_sub(now);
-    let listener =
-        |id: ListenerId| config.listeners.get(usize::from(id.0)).map_or_else(String::new, |l| l.name.clone());
+    let boot = boot(now);
     let story = |call: &MediaReport| {
         let leg = |side: usize, leg: &LegReport| LegStory {
-            listener: listener(call.listeners[side]),
+            listener: config.listener_name(call.listeners[side]),
             local: leg.local.to_string(),
             signalled: leg.signalled.map(|a| a.to_string()),
             source: leg.learned.map(|a| a.to_string()),

@@ -64,6 +64,11 @@ impl Checked {
         self.services.get(usize::from(id.0))
     }
 
+    /// Name of a listener.
+    pub fn listener_name(&self, id: ListenerId) -> String {
+        self.listeners.get(usize::from(id.0)).map_or_else(String::new, |l| l.name.clone())
+    }
+
     /// Name of a region.
     pub fn region_name(&self, region: Option<RegionId>) -> Option<&str> {
         self.regions.get(usize::from(region?.0)).map(String::as_str)

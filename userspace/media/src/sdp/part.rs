@@ -61,7 +61,7 @@ fn parts<'a>(body: &'a [u8], boundary: &'a [u8]) -> impl Iterator<Item = Range<u
 fn delimiter(body: &[u8], from: usize, boundary: &[u8]) -> Option<Range<usize>> {
     let mut at = from;
     loop {
-        let found = at + find_bytes(body.get(at..)?, boundary)?;
+        let found = at + memchr::memmem::find(body.get(at..)?, boundary)?;
         let behind = found + boundary.len();
         at = behind;
         let dashes = found.checked_sub(2).filter(|start| *start >= from && body[*start..found] == *b"--");
@@ -79,10 +79,6 @@ fn delimiter(body: &[u8], from: usize, boundary: &[u8]) -> Option<Range<usize>> 
         // The break before a delimiter may be the one behind the last delimiter or the headers.
         return Some((start - break_len).max(from)..line);
     }
-}
-
-fn find_bytes(text: &[u8], wanted: &[u8]) -> Option<usize> {
-    memchr::memmem::find(text, wanted)
 }
 
 fn sdp_part(body: &[u8], range: Range<usize>) -> Option<Part> {

@@ -60,7 +60,6 @@ fn media(config: &Checked) -> MediaPlan {
         on_memory: dataplane::large_pages,
     };
     MediaPlan {
-        ports: media.ports.clone(),
         config: proxy::MediaConfig {
             settings,
             timeout: media.timeout,

@@ -228,12 +228,12 @@ impl Service {
                 Notice::Media { question, worker, now, calls } => {
                     let known = (&self.controller.config, &self.controller.roster);
                     let stories = media::stories(known, worker, &calls, now);
-                    self.questions.on_answer(question, Part::Media(stories));
+                    self.questions.on_answer(question, Stories::Media(stories));
                 }
                 Notice::Explained { question, worker, records } => {
                     let known = (&self.controller.config, &self.controller.roster);
                     let stories = explain::stories(known, worker, &records, now);
-                    self.questions.on_answer(question, Part::Calls(stories));
+                    self.questions.on_answer(question, Stories::Calls(stories));
                 }
             }
         }
@@ -278,12 +278,14 @@ impl Service {
         match asked.request {
             Request::Explain(calls) => {
                 let errand = |question| Errand::Explain { question, calls: calls.clone() };
-                self.questions.ask_workers(&self.exchange, errand, asked.reply);
+                let none = Stories::Calls(Vec::new());
+                self.questions.ask_workers(&self.exchange, (errand, none), asked.reply);
             }
             Request::Media(call_id, count) => {
                 let call_id: Option<Arc<[u8]>> = call_id.map(|id| id.as_bytes().into());
                 let errand = |question| Errand::Media { question, call_id: call_id.clone(), count };
-                self.questions.ask_workers(&self.exchange, errand, asked.reply);
+                let none = Stories::Media(Vec::new());
+                self.questions.ask_workers(&self.exchange, (errand, none), asked.reply);
             }
             Request::Reload { dry } => drop(asked.reply.send(self.reload(dry))),
             request => {
@@ -368,15 +370,37 @@ struct Questions {
 
 struct Open {
     reply: oneshot::Sender<Reply>,
-    calls: Vec<CallStory>,
-    media: Vec<MediaStory>,
+    stories: Stories,
     missing: usize,
 }
 
-/// What one worker answers.
-enum Part {
+/// What workers answer: one of them, or several together.
+enum Stories {
     Calls(Vec<CallStory>),
     Media(Vec<MediaStory>),
+}
+
+impl Stories {
+    fn join(&mut self, other: Self) {
+        match (self, other) {
+            (Self::Calls(all), Self::Calls(more)) => all.extend(more),
+            (Self::Media(all), Self::Media(more)) => all.extend(more),
+            (all, other) => *all = other,
+        }
+    }
+
+    fn reply(self) -> Reply {
+        match self {
+            Self::Calls(mut calls) => {
+                calls.sort_by_key(|story| story.at_unix_ms);
+                Reply::json(200, &explain::Calls { remembered: journal::CAPACITY, calls })
+            }
+            Self::Media(mut calls) => {
+                calls.sort_by_key(|story| story.since_unix_ms);
+                Reply::json(200, &MediaCalls { calls })
+            }
+        }
+    }
 }
 
 impl Questions {
@@ -384,7 +408,7 @@ impl Questions {
     fn ask_workers(
         &mut self,
         exchange: &Exchange,
-        errand: impl Fn(u64) -> Errand,
+        (errand, stories): (impl Fn(u64) -> Errand, Stories),
         reply: oneshot::Sender<Reply>,
     ) {
         // Whoever asked earlier may be gone by now.
@@ -392,29 +416,19 @@ impl Questions {
         self.next += 1;
         let question = self.next;
         let missing = exchange.errands.iter().filter(|worker| worker.send(errand(question))).count();
-        self.open.insert(question, Open { reply, calls: Vec::new(), media: Vec::new(), missing });
+        self.open.insert(question, Open { reply, stories, missing });
     }
 
-    fn on_answer(&mut self, question: u64, part: Part) {
+    fn on_answer(&mut self, question: u64, stories: Stories) {
         let Some(open) = self.open.get_mut(&question) else { return };
-        let about_media = matches!(part, Part::Media(_));
-        match part {
-            Part::Calls(stories) => open.calls.extend(stories),
-            Part::Media(stories) => open.media.extend(stories),
-        }
+        open.stories.join(stories);
         open.missing = open.missing.saturating_sub(1);
         if open.missing > 0 {
             return;
         }
-        let Some(mut done) = self.open.remove(&question) else { return };
-        let reply = if about_media {
-            done.media.sort_by_key(|story| story.since_unix_ms);
-            Reply::json(200, &MediaCalls { calls: done.media })
-        } else {
-            done.calls.sort_by_key(|story| story.at_unix_ms);
-            Reply::json(200, &explain::Calls { remembered: journal::CAPACITY, calls: done.calls })
-        };
-        let _ = done.reply.send(reply);
+        if let Some(done) = self.open.remove(&question) {
+            let _ = done.reply.send(done.stories.reply());
+        }
     }
 }
 
