@@ -1,6 +1,9 @@
 //! A strowger node in a namespace: the real binary with a configuration file.
 
-use crate::{Namespace, Process, process::eventually};
+use crate::{
+    Namespace, Process,
+    process::{self, eventually},
+};
 use anyhow::{Context as _, Result, bail};
 use rustix::process::Signal;
 use serde_json::Value;
@@ -140,9 +143,7 @@ impl StrowgerNode {
         for entry in fs::read_dir(format!("/proc/{}/task", self.process.id()))? {
             let task = entry?.path();
             if fs::read_to_string(task.join("comm"))?.trim() == "worker-0" {
-                let text = fs::read_to_string(task.join("schedstat"))?;
-                let nanos = text.split_whitespace().next().and_then(|n| n.parse().ok());
-                return Ok(Duration::from_nanos(nanos.context("no time in schedstat")?));
+                return process::thread_time(&task);
             }
         }
         bail!("no thread worker-0")

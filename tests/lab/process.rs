@@ -3,9 +3,21 @@
 use anyhow::{Context as _, Result, bail};
 use rustix::process::{Pid, Signal, kill_process};
 use std::{
+    fs,
+    path::Path,
     process::{Child, Command, ExitStatus},
     time::{Duration, Instant},
 };
+
+/// Processor time that a thread has used, by its directory in /proc.
+///
+/// # Errors
+/// It is gone.
+pub fn thread_time(task: &Path) -> Result<Duration> {
+    let text = fs::read_to_string(task.join("schedstat"))?;
+    let nanos = text.split_whitespace().next().and_then(|n| n.parse().ok());
+    Ok(Duration::from_nanos(nanos.context("no time in schedstat")?))
+}
 
 /// A running child; killed when dropped.
 #[derive(Debug)]

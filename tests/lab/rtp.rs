@@ -1,5 +1,6 @@
 //! A calling user agent of our own, for what SIPp does not tell: whether each media packet came back.
 
+use crate::ua::Message;
 use anyhow::{Context as _, Result, bail, ensure};
 use std::{
     io::ErrorKind,
@@ -83,7 +84,7 @@ impl MediaCall {
         );
         dialog.learn(&answer)?;
         signalling.send_to(dialog.request("ACK", 1, own, None).as_bytes(), node)?;
-        let to = media_address(&answer).context("no media address in the answer")?;
+        let to = Message(answer).media(0)?;
         Ok(Self { signalling, media, to, dialog, seen: Vec::new(), result: StreamResult::default() })
     }
 
@@ -102,16 +103,6 @@ impl MediaCall {
         self.seen.push(false);
         self.result.sent += 1;
         Ok(())
-    }
-
-    /// Sends packets at a rate for a time, without looking for echoes; how many, and how long it took.
-    ///
-    /// # Errors
-    /// The socket cannot be made to block.
-    pub fn blast(&mut self, rate: u64, length: Duration) -> Result<(u64, Duration)> {
-        self.media.set_nonblocking(false)?;
-        let rtp = packet(0);
-        Ok(crate::rate::pace(rate, length, || self.media.send_to(&rtp, self.to).is_ok()))
     }
 
     /// Its media socket, and where its packets go.
@@ -250,11 +241,4 @@ fn exchange(socket: &UdpSocket, node: SocketAddr, request: &str, method: &str) -
         }
     }
     bail!("no final response to {method}")
-}
-
-fn media_address(answer: &str) -> Option<SocketAddr> {
-    let connection =
-        answer.lines().find_map(|l| l.strip_prefix("c=IN IP4 ").or(l.strip_prefix("c=IN IP6 ")))?;
-    let port = answer.lines().find_map(|l| l.strip_prefix("m=audio "))?.split(' ').next()?.parse().ok()?;
-    Some(SocketAddr::new(connection.trim().parse().ok()?, port))
 }

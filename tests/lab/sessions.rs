@@ -56,7 +56,8 @@ pub fn run(lab: &TwoRegions, calls: usize, length: Duration) -> Result<Account> 
     })
 }
 
-const ENDS: Ends = Ends {
+/// A caller of the carrier, and peer a1 as the callee.
+pub(crate) const ENDS: Ends = Ends {
     caller: "192.0.2.10:5070",
     caller_media: "192.0.2.10:4000",
     callee: "198.51.100.11:5060",

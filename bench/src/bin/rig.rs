@@ -5,9 +5,7 @@ use anyhow::{Context as _, Result, bail};
 use bench::rig::{
     CLIENT_CORE, Flow, Rig,
     account::Account,
-    echo::Echo,
-    forwarder::Forwarder,
-    generator,
+    echo, forwarder, generator,
     load::{Frames, Load},
     relay, rtpengine, search, sip,
 };
@@ -33,40 +31,40 @@ type Start = fn(&Rig) -> Result<Running>;
 fn systems(load: &str) -> Result<Vec<(&'static str, Start)>> {
     Ok(match load {
         "rtp" => vec![
-            ("bare AF_XDP echo", echo),
+            ("bare AF_XDP echo", echoed),
             ("strowger", |rig| relayed(rig, "")),
             ("strowger, generic XDP", |rig| relayed(rig, "xdp_mode = \"generic\"")),
             ("strowger, kernel sockets", |rig| relayed(rig, "backend = \"udp\"")),
-            ("UDP forwarder", forwarder),
+            ("UDP forwarder", forwarded),
             ("rtpengine", |rig| {
                 let relay = rtpengine::Relay::start(rig, CALLS)?;
                 Ok(Running { flows: relay.flows().to_vec(), time: Box::new(move || relay.time()) })
             }),
         ],
         "invite" => vec![
-            ("bare AF_XDP echo", echo),
+            ("bare AF_XDP echo", echoed),
             ("strowger, stateless", |rig| {
                 let proxy = sip::Proxy::start(rig)?;
-                Ok(Running { flows: proxy.flows()?, time: Box::new(move || proxy.time()) })
+                Ok(Running { flows: sip::flows()?, time: Box::new(move || proxy.time()) })
             }),
-            ("UDP forwarder", forwarder),
+            ("UDP forwarder", forwarded),
             ("Kamailio forward()", |rig| {
                 let kamailio = sip::Kamailio::start(rig)?;
-                Ok(Running { flows: kamailio.flows()?, time: Box::new(move || kamailio.time()) })
+                Ok(Running { flows: sip::flows()?, time: Box::new(move || kamailio.time()) })
             }),
         ],
         other => bail!("load \"{other}\", expected rtp or invite"),
     })
 }
 
-fn echo(rig: &Rig) -> Result<Running> {
-    let echo = Echo::start(rig)?;
-    Ok(Running { flows: Echo::flows(CALLS)?, time: Box::new(move || Ok(echo.time())) })
+fn echoed(rig: &Rig) -> Result<Running> {
+    let echo = echo::start(rig)?;
+    Ok(Running { flows: echo::flows(CALLS)?, time: Box::new(move || echo.time()) })
 }
 
-fn forwarder(rig: &Rig) -> Result<Running> {
-    let forwarder = Forwarder::start(rig)?;
-    Ok(Running { flows: Forwarder::flows(CALLS)?, time: Box::new(move || Ok(forwarder.time())) })
+fn forwarded(rig: &Rig) -> Result<Running> {
+    let forwarder = forwarder::start(rig)?;
+    Ok(Running { flows: forwarder::flows(CALLS)?, time: Box::new(move || forwarder.time()) })
 }
 
 fn relayed(rig: &Rig, dataplane: &str) -> Result<Running> {

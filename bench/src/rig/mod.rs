@@ -17,6 +17,7 @@ pub mod relay;
 pub mod rtpengine;
 pub mod search;
 pub mod sip;
+pub mod thread;
 
 use anyhow::{Context as _, Result};
 use dataplane::port::Port;
@@ -41,17 +42,13 @@ pub const SYSTEM_CORE: usize = 1;
 /// Entries of all AF_XDP rings.
 pub const RING: u32 = 16_384;
 
-/// Processor time of all threads of a process so far, in steps of the kernel's clock tick.
+/// Processor time of all threads that a process has, so far.
 ///
 /// # Errors
 /// It is gone.
 pub fn processor_time(process: u32) -> Result<Duration> {
-    let text = std::fs::read_to_string(format!("/proc/{process}/stat"))?;
-    // The name may hold anything; it ends with the last parenthesis.
-    let fields: Vec<&str> = text.rsplit_once(')').context("a stat line")?.1.split_whitespace().collect();
-    let ticks = |i: usize| fields.get(i).and_then(|f| f.parse::<u64>().ok()).context("a field");
-    // User and system time are the fields 14 and 15 (proc(5)); clock ticks are hundredths of a second.
-    Ok(Duration::from_millis((ticks(11)? + ticks(12)?) * 10))
+    let tasks = std::fs::read_dir(format!("/proc/{process}/task"))?;
+    tasks.map(|task| lab::process::thread_time(&task?.path())).sum()
 }
 
 /// Both namespaces.

@@ -11,7 +11,11 @@ use std::{
 
 const LISTENER: &str = "192.0.2.1:5060";
 
-fn flows() -> Result<Vec<Flow>> {
+/// Their flow.
+///
+/// # Errors
+/// Never: the addresses are constants.
+pub fn flows() -> Result<Vec<Flow>> {
     Ok(vec![Flow { from: SENDER.parse()?, to: LISTENER.parse()? }])
 }
 
@@ -45,14 +49,6 @@ impl Kamailio {
             bail!("kamailio did not start: {}", fs::read_to_string(&log).unwrap_or_default());
         }
         Ok(Self { process, _scratch: scratch })
-    }
-
-    /// Its flow.
-    ///
-    /// # Errors
-    /// Never: the addresses are constants.
-    pub fn flows(&self) -> Result<Vec<Flow>> {
-        flows()
     }
 
     /// Processor time of all its processes so far.
@@ -99,14 +95,6 @@ impl Proxy {
         );
         let node = StrowgerNode::start(&rig.system, &scratch.path().join("node"), &config)?;
         Ok(Self { node, _scratch: scratch })
-    }
-
-    /// Its flow.
-    ///
-    /// # Errors
-    /// Never: the addresses are constants.
-    pub fn flows(&self) -> Result<Vec<Flow>> {
-        flows()
     }
 
     /// Processor time of its worker so far.
