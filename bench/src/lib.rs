@@ -1,7 +1,9 @@
 //! The stages that the benches measure, as plain functions over prepared input.
 #![forbid(unsafe_code)]
 
+pub mod report;
 pub mod rig;
+pub mod run;
 
 use dataplane::{
     backend::memory::MemoryIo,

@@ -80,10 +80,10 @@ fn rounds(lab: &TwoRegions) -> Result<Cost> {
 /// The worker's time for each packet of a burst, its idle time between them not counted.
 fn per_packet(node: &StrowgerNode, counter: &str, send: impl FnMut() -> bool) -> Result<f64> {
     sleep(Duration::from_millis(300));
-    let (time, count) = (node.worker_time()?, node.counter(counter));
+    let (time, count) = (node.workers_time()?, node.counter(counter));
     let (sent, _) = pace(RATE, LENGTH, send);
     sleep(Duration::from_millis(300));
-    let (time, count) = (node.worker_time()? - time, node.counter(counter) - count);
+    let (time, count) = (node.workers_time()? - time, node.counter(counter) - count);
     ensure!(count * 100 >= sent * 95, "{count} of {sent} packets passed: {counter}");
     Ok(time.as_nanos() as f64 / count as f64)
 }

@@ -135,18 +135,24 @@ impl StrowgerNode {
         Ok(threads)
     }
 
-    /// Processor time that the first worker has used.
+    /// Processor time that its workers have used.
     ///
     /// # Errors
     /// The node is gone.
-    pub fn worker_time(&self) -> Result<Duration> {
+    pub fn workers_time(&self) -> Result<Duration> {
+        let mut time = Duration::ZERO;
         for entry in fs::read_dir(format!("/proc/{}/task", self.process.id()))? {
             let task = entry?.path();
-            if fs::read_to_string(task.join("comm"))?.trim() == "worker-0" {
-                return process::thread_time(&task);
+            if fs::read_to_string(task.join("comm"))?.starts_with("worker-") {
+                time += process::thread_time(&task)?;
             }
         }
-        bail!("no thread worker-0")
+        Ok(time)
+    }
+
+    /// Its process id.
+    pub fn id(&self) -> u32 {
+        self.process.id()
     }
 
     /// One of its counters.

@@ -1,135 +1,133 @@
 //! Whole systems side by side on one rig, in one run.
 #![forbid(unsafe_code)]
 
-use anyhow::{Context as _, Result, bail};
-use bench::rig::{
-    CLIENT_CORE, Flow, Rig,
-    account::Account,
-    echo, forwarder, generator,
-    load::{Frames, Load},
-    relay, rtpengine, search, sip,
+use anyhow::{Result, bail};
+use bench::{
+    report::Report,
+    run::{
+        Effort,
+        contest::{self, Contest, Figures},
+        failover, memory, scaling,
+    },
 };
-use dataplane::{pin, port::Port};
-use std::time::Duration;
+use clap::Parser;
+use std::path::PathBuf;
 
-/// Beyond what the generator can send, in packets a second.
-const LIMIT: f64 = 1_600_000.0;
-const TRIAL: Duration = Duration::from_millis(400);
-/// Calls of the RTP load.
-const CALLS: usize = 100;
-
-/// A running system under test: its flows, its processor time so far, and what keeps it running.
-struct Running {
-    flows: Vec<Flow>,
-    time: Box<dyn Fn() -> Result<Duration>>,
+/// Measures systems side by side.
+#[derive(Debug, Parser)]
+#[command(name = "rig")]
+struct Args {
+    /// Everything, in some 20 minutes.
+    #[arg(long)]
+    full: bool,
+    /// Directory to write the report to.
+    #[arg(long)]
+    report: Option<PathBuf>,
+    /// Only these: names of contests, or sessions, peers, workers, failover, memory.
+    names: Vec<String>,
 }
 
-/// Starts a system on a rig.
-type Start = fn(&Rig) -> Result<Running>;
-
-/// Systems of a load; the first one is the limit that the others are held against.
-fn systems(load: &str) -> Result<Vec<(&'static str, Start)>> {
-    Ok(match load {
-        "rtp" => vec![
-            ("bare AF_XDP echo", echoed),
-            ("strowger", |rig| relayed(rig, "")),
-            ("strowger, generic XDP", |rig| relayed(rig, "xdp_mode = \"generic\"")),
-            ("strowger, kernel sockets", |rig| relayed(rig, "backend = \"udp\"")),
-            ("UDP forwarder", forwarded),
-            ("rtpengine", |rig| {
-                let relay = rtpengine::Relay::start(rig, CALLS)?;
-                Ok(Running { flows: relay.flows().to_vec(), time: Box::new(move || relay.time()) })
-            }),
-        ],
-        "invite" => vec![
-            ("bare AF_XDP echo", echoed),
-            ("strowger, stateless", |rig| {
-                let proxy = sip::Proxy::start(rig)?;
-                Ok(Running { flows: sip::flows()?, time: Box::new(move || proxy.time()) })
-            }),
-            ("UDP forwarder", forwarded),
-            ("Kamailio forward()", |rig| {
-                let kamailio = sip::Kamailio::start(rig)?;
-                Ok(Running { flows: sip::flows()?, time: Box::new(move || kamailio.time()) })
-            }),
-        ],
-        other => bail!("load \"{other}\", expected rtp or invite"),
-    })
-}
-
-fn echoed(rig: &Rig) -> Result<Running> {
-    let echo = echo::start(rig)?;
-    Ok(Running { flows: echo::flows(CALLS)?, time: Box::new(move || echo.time()) })
-}
-
-fn forwarded(rig: &Rig) -> Result<Running> {
-    let forwarder = forwarder::start(rig)?;
-    Ok(Running { flows: forwarder::flows(CALLS)?, time: Box::new(move || forwarder.time()) })
-}
-
-fn relayed(rig: &Rig, dataplane: &str) -> Result<Running> {
-    let relay = relay::Relay::start(rig, CALLS, dataplane)?;
-    Ok(Running { flows: relay.flows()?, time: Box::new(move || relay.time()) })
-}
-
-/// What was measured of a system.
-struct Figures {
-    rate: f64,
-    cost: f64,
-    /// At half its rate, in microseconds: median, 99th and 99.9th percentile.
-    latency: [f64; 3],
-}
+/// Calls whose memory is compared: as many as rtpengine's ports are enough for here.
+const MEMORY_CALLS: usize = 2_000;
 
 fn main() -> Result<()> {
     lab::namespace::require_root()?;
-    let wanted: Vec<String> = std::env::args().skip(1).collect();
-    let quick = wanted.is_empty();
-    let loads = if quick { vec!["rtp".to_owned(), "invite".to_owned()] } else { wanted };
-    for load in &loads {
-        println!("\n{load}: the highest rate without loss; at half of it processor time and latency");
-        println!(
-            "  {:<26} {:>10} {:>7}  {:>9}  {:>8} {:>8} {:>8}",
-            "system", "packets/s", "ratio", "ns/packet", "p50 us", "p99 us", "p99.9 us"
-        );
-        let mut limit = None;
-        for (name, start) in systems(load)? {
-            let figures = measure(load, start).with_context(|| name.to_owned())?;
-            let limit = *limit.get_or_insert(figures.rate);
-            let [p50, p99, p999] = figures.latency;
+    let args = Args::parse();
+    let effort = if args.full { Effort::FULL } else { Effort::QUICK };
+    let contests = contest::all();
+    let others = ["sessions", "peers", "workers", "failover", "memory"];
+    let known: Vec<&str> = contests.iter().map(|c| c.name).chain(others).collect();
+    if let Some(name) = args.names.iter().find(|name| !known.contains(&name.as_str())) {
+        bail!("\"{name}\", expected one of {}", known.join(", "));
+    }
+    let wanted = |name: &str, is_quick| match args.names.is_empty() {
+        true => effort.full || is_quick,
+        false => args.names.iter().any(|n| n == name),
+    };
+    let command = if args.full { "cargo xtask bench --full" } else { "cargo xtask bench" };
+    let mut report = Report::new(command.to_owned())?;
+    // After each part, so that what was measured is not lost with what goes wrong later.
+    let keep = |report: &Report| args.report.as_ref().map_or(Ok(()), |directory| report.write(directory));
+    for contest in contests.iter().filter(|c| wanted(c.name, c.is_quick)) {
+        report.contests.push(hold(contest, effort)?);
+        keep(&report)?;
+    }
+    let point = |p: &scaling::Point| {
+        let echo = p.echo_ns.map_or_else(String::new, |ns| format!("  {ns:>8.0} ns bare echo"));
+        println!("  {:>8}  {:>8.0} ns strowger{echo}", p.count, p.strowger_ns);
+    };
+    if wanted("sessions", false) {
+        println!("\nsessions: worker time for a packet of RTP, by number of calls");
+        report.scaling.push(scaling::sessions(effort, point)?);
+    }
+    if wanted("peers", false) {
+        println!("\npeers: worker time for an INVITE without state, by number of peers");
+        report.scaling.push(scaling::peers(effort, point)?);
+    }
+    if wanted("workers", false) {
+        println!("\nworkers: time of all workers for an INVITE without state, by their number");
+        report.scaling.push(scaling::workers(effort, point)?);
+    }
+    keep(&report)?;
+    if wanted("failover", false) {
+        println!("\nfailover: one of two peers dies under {} calls/s", failover::RATE);
+        report.failover = failover::measure()?;
+        for f in &report.failover {
             println!(
-                "  {name:<26} {:>10.0} {:>7.2}  {:>9.0}  {p50:>8.0} {p99:>8.0} {p999:>8.0}",
-                figures.rate,
-                figures.rate / limit,
-                figures.cost,
+                "  {:<26} {} of {} calls failed, last INVITE to the dead peer after {:.0} ms, longest call {:.0} ms",
+                f.system, f.failed, f.calls, f.last_to_dead_ms, f.max_ms
             );
         }
+    }
+    if wanted("memory", false) {
+        println!("\nmemory: of each call whose media is relayed");
+        report.memory = memory::measure(MEMORY_CALLS)?;
+        for m in &report.memory {
+            println!("  {:<26} {:>8.1} KiB", m.system, m.each() / 1024.0);
+        }
+    }
+    keep(&report)?;
+    if let Some(directory) = &args.report {
+        println!("\nwritten to {}", directory.display());
     }
     Ok(())
 }
 
-fn measure(load: &str, start: Start) -> Result<Figures> {
-    let rig = Rig::new()?;
-    let mut port = rig.client_port()?;
-    let running = start(&rig)?;
-    let load = if load == "rtp" { Load::Rtp } else { Load::Invite };
-    let mut frames = Frames::new(load, &running.flows, rig.mac(&rig.client)?, rig.mac(&rig.system)?);
-    let mut attempt = |rate: f64, length| pinned(&mut port, &mut frames, rate, length);
-    attempt(10_000.0, Duration::from_millis(300));
-    let (rate, _) = search::highest(LIMIT, |rate| attempt(rate, TRIAL));
-    let before = (running.time)()?;
-    let account = attempt(rate / 2.0, TRIAL * 5);
-    let cost = ((running.time)()? - before).as_nanos() as f64 / account.arrived.max(1) as f64;
-    let latency = [0.5, 0.99, 0.999].map(|q| account.latency.value_at_quantile(q) as f64 / 1000.0);
-    Ok(Figures { rate, cost, latency })
+fn hold(contest: &Contest, effort: Effort) -> Result<contest::Standing> {
+    println!("\n{}: {}", contest.name, contest.title);
+    println!(
+        "  {:<26} {:>10} {:>6}  {:>8} {:>8} {:>8}  {:>8} {:>8} {:>8} {:>8}",
+        "system",
+        contest.unit,
+        "ratio",
+        "p50 us",
+        "p99 us",
+        "p99.9 us",
+        "ns each",
+        "user",
+        "system",
+        "softirq"
+    );
+    let mut reference = None;
+    contest.hold(effort, |figures| {
+        reference = reference.or_else(|| figures.best.as_ref().map(|b| b.rate));
+        println!("{}", line(figures, reference));
+    })
 }
 
-/// On a thread of its own, so that what is started later is not pinned with it.
-fn pinned(port: &mut Port, frames: &mut Frames, rate: f64, length: Duration) -> Account {
-    std::thread::scope(|scope| {
-        let pinned = scope.spawn(|| {
-            pin::pin(CLIENT_CORE);
-            generator::run(port, frames, rate, length)
-        });
-        pinned.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-    })
+fn line(figures: &Figures, reference: Option<f64>) -> String {
+    let Some((best, reference)) = figures.best.as_ref().zip(reference) else {
+        return format!("  {:<26} no rate without loss", figures.system);
+    };
+    let mut line = format!("  {:<26} {:>10.0} {:>6.2}", figures.system, best.rate, best.rate / reference);
+    if let Some(half) = &figures.half {
+        line += &format!("  {:>8.0} {:>8.0} {:>8.0}", half.p50_us, half.p99_us, half.p999_us);
+    }
+    if let Some(cost) = &figures.cost {
+        line += &format!(
+            "  {:>8.0} {:>8.0} {:>8.0} {:>8.0}",
+            cost.threads_ns, cost.user_ns, cost.system_ns, cost.softirq_ns
+        );
+    }
+    line
 }

@@ -13,6 +13,8 @@ pub struct Account {
     pub sent: u64,
     /// Not sent because the generator itself had no room: the rate was not reached.
     pub unsent: u64,
+    /// Answers that the generator had no room for.
+    pub unanswered: u64,
     /// Arrived, each counted once.
     pub arrived: u64,
     /// Arrived once more.
@@ -44,6 +46,7 @@ impl Account {
         Self {
             sent: 0,
             unsent: 0,
+            unanswered: 0,
             arrived: 0,
             repeated: 0,
             late: 0,

@@ -9,24 +9,18 @@
 //! system that falls behind shows it in loss and latency.
 
 pub mod account;
-pub mod echo;
-pub mod forwarder;
 pub mod generator;
 pub mod load;
-pub mod relay;
-pub mod rtpengine;
+pub mod measure;
 pub mod search;
-pub mod sip;
-pub mod thread;
+pub mod systems;
 
 use anyhow::{Context as _, Result};
 use dataplane::port::Port;
 use lab::{Namespace, veth};
+use load::Ends;
 use packet::ethernet::Mac;
-use std::{
-    net::{IpAddr, SocketAddr},
-    time::Duration,
-};
+use std::net::{IpAddr, SocketAddr};
 use xdp_abi::MediaRange;
 
 /// Addresses of the client: one that sends, one that receives.
@@ -42,13 +36,25 @@ pub const SYSTEM_CORE: usize = 1;
 /// Entries of all AF_XDP rings.
 pub const RING: u32 = 16_384;
 
-/// Processor time of all threads that a process has, so far.
+/// Further addresses of it in 192.0.2.0/24, for media of many calls; the first half faces the caller.
+pub const MEDIA_HOSTS: std::ops::Range<u8> = 100..112;
+/// SIP address of the system under test.
+pub const LISTENER: &str = "192.0.2.1:5060";
+
+/// One of the rig's addresses with port.
 ///
-/// # Errors
-/// It is gone.
-pub fn processor_time(process: u32) -> Result<Duration> {
-    let tasks = std::fs::read_dir(format!("/proc/{process}/task"))?;
-    tasks.map(|task| lab::process::thread_time(&task?.path())).sum()
+/// # Panics
+/// It is none.
+pub fn socket(text: &str) -> SocketAddr {
+    text.parse().expect("an address and port")
+}
+
+/// One of the rig's addresses.
+///
+/// # Panics
+/// It is none.
+pub fn address(text: &str) -> IpAddr {
+    text.parse().expect("an address")
 }
 
 /// Both namespaces.
@@ -58,6 +64,7 @@ pub struct Rig {
     pub client: Namespace,
     /// Where the system under test runs.
     pub system: Namespace,
+    queues: u32,
 }
 
 /// A stream of packets: from one of the client's addresses to one of the system's.
@@ -70,26 +77,33 @@ pub struct Flow {
 }
 
 impl Rig {
-    /// Makes them.
+    /// Makes them, with so many queues of the wire on either side.
     ///
     /// # Errors
     /// Not root, or tools are missing.
-    pub fn new() -> Result<Self> {
+    pub fn new(queues: u32) -> Result<Self> {
         let (client, system) = (Namespace::new("client")?, Namespace::new("system")?);
-        veth((&system, "wire"), (&client, "wire"), 1)?;
+        veth((&system, "wire"), (&client, "wire"), queues)?;
         client.address("wire", "192.0.2.10/24")?;
         client.address("wire", "192.0.2.11/24")?;
         system.address("wire", "192.0.2.1/24")?;
+        for host in MEDIA_HOSTS {
+            system.address("wire", &format!("192.0.2.{host}/24"))?;
+        }
         // Each end knows the other one's MAC address.
         lab::namespace::run(client.command("ping").args(["-c1", "-W2", "-q", SYSTEM])).ok();
-        Ok(Self { client, system })
+        Ok(Self { client, system, queues })
     }
 
-    /// MAC address of an end.
+    /// MAC addresses of both ends.
     ///
     /// # Errors
     /// `ip` is missing.
-    pub fn mac(&self, end: &Namespace) -> Result<Mac> {
+    pub fn ends(&self) -> Result<Ends> {
+        Ok(Ends { client: Self::mac(&self.client)?, system: Self::mac(&self.system)? })
+    }
+
+    fn mac(end: &Namespace) -> Result<Mac> {
         let text = end.ip(&["-j", "link", "show", "dev", "wire"])?;
         let value: serde_json::Value = serde_json::from_str(&text)?;
         let address = value[0]["address"].as_str().context("a MAC address")?;
@@ -110,6 +124,6 @@ impl Rig {
             .iter()
             .filter_map(|a| Some((a.parse::<SocketAddr>().ok()?.ip(), range)))
             .collect();
-        Ok(self.client.enter(|| Port::open("wire", &steered, RING))??)
+        Ok(self.client.enter(|| Port::open("wire", self.queues, &steered, RING))??)
     }
 }

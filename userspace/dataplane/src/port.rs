@@ -30,9 +30,9 @@ pub enum Fate {
     Back,
 }
 
-/// The socket.
+/// The socket, or one for each queue.
 pub struct Port {
-    queue: Queue,
+    queues: Vec<Queue>,
     batch: HeapSlab,
     /// Dropped last: packets go to the kernel again when the socket is gone.
     _program: Program,
@@ -43,12 +43,17 @@ pub struct Port {
 unsafe impl Send for Port {}
 
 impl Port {
-    /// On the first queue of a device of the current network namespace; packets to these addresses and
+    /// On the first queues of a device of the current network namespace; packets to these addresses and
     /// ports come here, whoever sends them.
     ///
     /// # Errors
     /// No such device, no privileges, or the kernel refuses.
-    pub fn open(device: &str, steered: &[(IpAddr, MediaRange)], ring_size: u32) -> Result<Self, StartError> {
+    pub fn open(
+        device: &str,
+        queues: u32,
+        steered: &[(IpAddr, MediaRange)],
+        ring_size: u32,
+    ) -> Result<Self, StartError> {
         let mut program = Program::load()?;
         program.attach(device, XdpMode::Auto)?;
         for (address, range) in steered {
@@ -58,53 +63,62 @@ impl Port {
         for address in [IpAddr::V4(Ipv4Addr::UNSPECIFIED), IpAddr::V6(Ipv6Addr::UNSPECIFIED)] {
             program.allow(Prefix { address, length: 0 }, anyone)?;
         }
-        let failed = |source| StartError::Queue { device: device.to_owned(), queue: 0, source };
+        let failed = |queue, source| StartError::Queue { device: device.to_owned(), queue, source };
         let name = CString::new(device).unwrap_or_default();
         let found = NicIndex::lookup_by_name(&name).ok().flatten();
-        let nic = found.ok_or_else(|| failed(QueueError::NoDevice))?;
+        let nic = found.ok_or_else(|| failed(0, QueueError::NoDevice))?;
         let link = Link { mac: packet::ethernet::Mac::default(), vlan: None, mtu: 1500 };
-        let queue = Queue::open(nic, 0, ring_size, CopyMode::Copy, link).map_err(failed)?;
-        program.set_socket(0, queue.raw_fd())?;
-        Ok(Self { queue, batch: HeapSlab::with_capacity(BATCH), _program: program })
+        let open = |number| {
+            let queue = Queue::open(nic, number, ring_size, CopyMode::Copy, link);
+            queue.map_err(|source| failed(number, source))
+        };
+        let queues = (0..queues).map(open).collect::<Result<Vec<_>, _>>()?;
+        for (number, queue) in (0..).zip(&queues) {
+            program.set_socket(number, queue.raw_fd())?;
+        }
+        Ok(Self { queues, batch: HeapSlab::with_capacity(BATCH), _program: program })
     }
 
-    /// Takes what is there, one batch at most; the number of frames.
+    /// Takes what is there, one batch of each queue at most; the number of frames.
     pub fn receive(&mut self, mut each: impl FnMut(&mut [u8]) -> Fate) -> usize {
-        let received = self.queue.receive(&mut self.batch);
-        while let Some(mut packet) = self.batch.pop_back() {
-            match each(&mut packet) {
-                Fate::Drop => self.queue.free(packet),
-                Fate::Back => drop(self.queue.push(packet)),
+        let mut all = 0;
+        for queue in &mut self.queues {
+            all += queue.receive(&mut self.batch);
+            while let Some(mut packet) = self.batch.pop_back() {
+                match each(&mut packet) {
+                    Fate::Drop => queue.free(packet),
+                    Fate::Back => drop(queue.push(packet)),
+                }
             }
         }
-        received
+        all
     }
 
-    /// Queues a frame; `false`: there is no room.
-    pub fn send(&mut self, frame: &[u8]) -> bool {
-        self.queue.send_frame(frame)
+    /// Queues a frame, by one queue or another; `false`: there is no room.
+    pub fn send(&mut self, lane: usize, frame: &[u8]) -> bool {
+        let count = self.queues.len();
+        self.queues[lane % count].send_frame(frame)
     }
 
     /// Hands queued frames to the kernel and takes used ones back.
     pub fn flush(&mut self) {
-        self.queue.flush();
+        self.queues.iter_mut().for_each(Queue::flush);
     }
 
     /// Whether frames wait that the kernel has not taken.
     pub fn is_busy(&self) -> bool {
-        self.queue.is_busy()
+        self.queues.iter().any(Queue::is_busy)
     }
 
     /// Waits until something is there to receive.
     pub fn wait(&self, limit: Duration) {
-        // SAFETY: the socket lives as long as this borrow.
-        let socket = unsafe { BorrowedFd::borrow_raw(self.queue.raw_fd()) };
         let limit = Timespec { tv_sec: limit.as_secs() as i64, tv_nsec: limit.subsec_nanos().into() };
-        let _ = poll(&mut [PollFd::new(&socket, PollFlags::IN)], Some(&limit));
-    }
-
-    /// Frames that the kernel dropped for want of room.
-    pub fn kernel_drops(&self) -> u64 {
-        self.queue.kernel_drops()
+        let socket = |queue: &Queue| {
+            // SAFETY: the socket lives as long as this borrow of its queue.
+            unsafe { BorrowedFd::borrow_raw(queue.raw_fd()) }
+        };
+        let sockets: Vec<_> = self.queues.iter().map(socket).collect();
+        let mut polled: Vec<_> = sockets.iter().map(|s| PollFd::new(s, PollFlags::IN)).collect();
+        let _ = poll(&mut polled, Some(&limit));
     }
 }

@@ -229,6 +229,8 @@ pub(crate) struct Context {
     pub(crate) closed: bool,
     /// A final response was sent upstream.
     pub(crate) answered: bool,
+    /// It waits for repetitions only.
+    pub(crate) settled: bool,
     /// Earliest deadline in the agenda.
     pub(crate) queued: Option<Time>,
 }
@@ -268,6 +270,18 @@ impl Context {
             ServerMachine::Other(s) => s.state() == sip::transaction::ServerState::Terminated,
         };
         server_over && self.attempts.iter().all(Attempt::is_over)
+    }
+
+    /// Whether nothing is left to do but to meet repetitions.
+    pub(crate) fn has_settled(&self) -> bool {
+        let server = match &self.server {
+            ServerMachine::Invite(s) => {
+                matches!(s.state(), InviteServerState::Accepted | InviteServerState::Confirmed)
+            }
+            ServerMachine::Other(s) => s.state() == sip::transaction::ServerState::Completed,
+        };
+        let cancelling = |a: &Attempt| a.cancel.as_ref().is_some_and(|(c, _)| c.is_pending());
+        server && !self.attempts.iter().any(|a| a.machine.is_pending() || cancelling(a))
     }
 
     /// Gives back what is needed only until a final response: the request, and the attempts' messages

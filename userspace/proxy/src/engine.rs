@@ -9,6 +9,7 @@ use crate::{
     probe::Probe,
     report::{Counter, Outbox, Tally},
     rng::Rng,
+    settled::Settled,
     token::TokenKey,
     turn::Turn,
     waiting::Waiting,
@@ -132,6 +133,8 @@ pub struct Engine {
     pub(crate) serial: u32,
     pub(crate) journal: Journal,
     pub(crate) waiting: Waiting,
+    /// Contexts that make room when there is none.
+    settled: Settled,
     /// Scratch space, kept between messages.
     pub(crate) edits: Edits,
     pub(crate) buffer: Vec<u8>,
@@ -155,6 +158,7 @@ impl Engine {
             serial: 0,
             journal: Journal::default(),
             waiting: Waiting::default(),
+            settled: Settled::default(),
             edits: Edits::new(),
             buffer: Vec::new(),
             tally: Tally::default(),
@@ -300,10 +304,28 @@ impl Engine {
             return self.forget(id, &context, turn);
         }
         context.shrink();
+        if !context.settled && context.has_settled() {
+            context.settled = true;
+            self.settled.add(turn.now, (id as u32, context.serial), &self.contexts);
+        }
         self.queue(turn.now, id, &mut context);
         if let Some(slot) = self.contexts.get_mut(id) {
             *slot = Some(context);
         }
+    }
+
+    /// Whether there is room for one more context, if need be in the place of one that has long been answered.
+    pub(crate) fn has_room(&mut self, turn: &mut Turn<'_>) -> bool {
+        if self.contexts.len() < self.config.max_transactions {
+            return true;
+        }
+        let Some(until) = turn.now.checked_sub(self.config.timers.t4) else { return false };
+        let Some(id) = self.settled.take(until, &self.contexts) else { return false };
+        if let Some(context) = self.contexts.get_mut(id).and_then(Option::take) {
+            self.forget(id, &context, turn);
+            self.tally.count(Counter::TransactionsCut);
+        }
+        true
     }
 
     fn queue(&mut self, now: Time, id: usize, context: &mut Context) {

@@ -30,6 +30,7 @@ mod request;
 mod response;
 mod rng;
 mod route_set;
+mod settled;
 mod stateless;
 mod token;
 mod turn;

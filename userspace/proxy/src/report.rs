@@ -101,6 +101,8 @@ counters! {
     Unreachable, "unreachable";
     /// ICMP errors that match no request of this node under way.
     IcmpIgnored, "icmp_ignored";
+    /// Transactions that ended less than 32 s after their answer, to make room for new ones.
+    TransactionsCut, "transactions_cut";
     /// Requests and responses forwarded without state.
     Stateless, "stateless";
     /// Requests refused by this node for a fault of their own (4xx, 5xx).

@@ -313,7 +313,7 @@ impl Engine {
         turn: &mut Turn<'_>,
     ) {
         let Inbound { m, request, .. } = inbound;
-        if self.contexts.len() >= self.config.max_transactions {
+        if !self.has_room(turn) {
             return self.refuse(incoming, m, arrived, &Reject::new(503, "Too Many Transactions"), turn);
         }
         let is_invite = request.method == Method::Invite;
@@ -363,6 +363,7 @@ impl Engine {
             cancelled: false,
             closed: false,
             answered: false,
+            settled: false,
             queued: None,
         };
         if is_invite {

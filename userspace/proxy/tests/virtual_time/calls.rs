@@ -410,6 +410,21 @@ fn limits_refuse_new_work_with_503() {
 }
 
 #[test]
+fn transactions_that_have_long_been_answered_make_room() {
+    let mut w = World::with(|c| c.max_transactions = 2);
+    answered(&mut w, "c1");
+    invite(&mut w, "ringing");
+    // The answer was sent only now: a repetition of the request may still be on its way.
+    assert_sent(&w.caller_sends(&request("INVITE", "c2")), &[("503", "caller")]);
+    w.pass(Duration::from_secs(5));
+    invite(&mut w, "c3");
+    assert_eq!((w.engine.transactions(), count(&w, Counter::TransactionsCut)), (2, 1));
+    // What is not answered yet stays.
+    w.pass(Duration::from_secs(1));
+    assert_sent(&w.caller_sends(&request("INVITE", "c4")), &[("503", "caller")]);
+}
+
+#[test]
 fn probes_report_answers_and_silence() {
     let mut w = World::new();
     w.engine.probe(w.now, PeerId(2), MS(300), &w.table, &mut w.out);

@@ -1,6 +1,7 @@
 //! rtpengine as the system under test, told what to relay by its control protocol.
 
-use super::{Flow, RECEIVER, Rig, SENDER, SYSTEM, SYSTEM_CORE};
+use super::{System, memory_of, time_of};
+use crate::rig::{Flow, RECEIVER, Rig, SENDER, SYSTEM, SYSTEM_CORE, socket};
 use anyhow::{Context as _, Result, ensure};
 use lab::{
     node::Scratch,
@@ -34,7 +35,7 @@ impl Relay {
             socket.set_read_timeout(Some(Duration::from_secs(3)))?;
             Ok(socket)
         })??;
-        let (from, to): (SocketAddr, SocketAddr) = (SENDER.parse()?, RECEIVER.parse()?);
+        let (from, to) = (socket(SENDER), socket(RECEIVER));
         let media =
             |address: SocketAddr| ua::sdp(address, 1, &format!("m=audio {} RTP/AVP 8\r\n", address.port()));
         let mut flows = Vec::with_capacity(calls);
@@ -46,18 +47,24 @@ impl Relay {
         }
         Ok(Self { engine, flows, _scratch: scratch })
     }
+}
 
-    /// The flows of its calls.
-    pub fn flows(&self) -> &[Flow] {
-        &self.flows
+impl System for Relay {
+    fn flows(&self) -> Vec<Flow> {
+        self.flows.clone()
     }
 
-    /// Processor time of all its threads so far.
-    ///
-    /// # Errors
-    /// It is gone.
-    pub fn time(&self) -> Result<Duration> {
-        super::processor_time(self.engine.process().id())
+    fn time(&self) -> Result<Duration> {
+        time_of(self.engine.process().id())
+    }
+
+    fn memory(&self) -> Result<u64> {
+        memory_of(self.engine.process().id())
+    }
+
+    /// It gives a stream up whose queue stays long.
+    fn is_fragile(&self) -> bool {
+        true
     }
 }
 

@@ -1,6 +1,6 @@
 //! A thread as the system under test, on the core that is the system's.
 
-use super::SYSTEM_CORE;
+use crate::rig::SYSTEM_CORE;
 use anyhow::{Context as _, Result};
 use dataplane::pin;
 use std::{

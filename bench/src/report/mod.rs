@@ -1,0 +1,62 @@
+//! What a run leaves: raw data, a Markdown page and charts.
+
+mod chart;
+mod machine;
+mod page;
+
+pub use machine::Machine;
+
+use crate::run::{contest::Standing, failover::Failover, memory::Memory, scaling::Series};
+use anyhow::{Context as _, Result};
+use serde::Serialize;
+use std::{fs, path::Path};
+
+/// All that was measured in one run.
+#[derive(Clone, Debug, Serialize)]
+pub struct Report {
+    /// Where.
+    pub machine: Machine,
+    /// How, to be run again.
+    pub command: String,
+    /// Systems side by side.
+    pub contests: Vec<Standing>,
+    /// More of something.
+    pub scaling: Vec<Series>,
+    /// A peer dies.
+    pub failover: Vec<Failover>,
+    /// Memory of calls.
+    pub memory: Vec<Memory>,
+}
+
+impl Report {
+    /// Nothing measured yet.
+    ///
+    /// # Errors
+    /// The machine does not say what it is.
+    pub fn new(command: String) -> Result<Self> {
+        Ok(Self {
+            machine: Machine::look()?,
+            command,
+            contests: Vec::new(),
+            scaling: Vec::new(),
+            failover: Vec::new(),
+            memory: Vec::new(),
+        })
+    }
+
+    /// Writes all files of it to a directory.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub fn write(&self, directory: &Path) -> Result<()> {
+        fs::create_dir_all(directory)?;
+        let put = |name: &str, text: String| {
+            fs::write(directory.join(name), text).with_context(|| format!("writing {name}"))
+        };
+        put("data.json", serde_json::to_string_pretty(self)? + "\n")?;
+        put("README.md", page::markdown(self))?;
+        put("rate.svg", chart::rates(self))?;
+        put("latency.svg", chart::latencies(self))?;
+        put("cost.svg", chart::costs(self))
+    }
+}

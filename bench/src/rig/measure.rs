@@ -1,0 +1,214 @@
+//! A system, its load, and what is measured of both.
+
+use super::{
+    CLIENT_CORE, Rig, SYSTEM_CORE,
+    account::Account,
+    generator::{self, Trial},
+    load::{Answers, Ends, Load},
+    search,
+    systems::System,
+};
+use anyhow::{Context as _, Result, ensure};
+use dataplane::{pin, port::Port};
+use serde::Serialize;
+use std::{fs, time::Duration};
+
+/// Starts a system on a rig.
+pub type Start<'a> = dyn Fn(&Rig) -> Result<Box<dyn System>> + 'a;
+/// Makes the load of a system.
+pub type Make<'a> = dyn Fn(&dyn System, Ends) -> Box<dyn Load> + 'a;
+
+/// A system under a load.
+pub struct Bout<'a> {
+    start: &'a Start<'a>,
+    make: &'a Make<'a>,
+    /// Dropped before the rig.
+    system: Box<dyn System>,
+    load: Box<dyn Load>,
+    answers: Answers,
+    port: Port,
+    rig: Rig,
+}
+
+/// Loss, order and latency of a trial.
+#[derive(Clone, Debug, Serialize)]
+pub struct Outcome {
+    /// Sent a second.
+    pub rate: f64,
+    /// How many were sent.
+    pub sent: u64,
+    /// Of them, how many did not arrive.
+    pub lost: u64,
+    /// Arrived twice.
+    pub repeated: u64,
+    /// Arrived behind later ones of their flow.
+    pub late: u64,
+    /// Latency in microseconds: median.
+    pub p50_us: f64,
+    /// 99th percentile.
+    pub p99_us: f64,
+    /// 99.9th percentile.
+    pub p999_us: f64,
+    /// Longest.
+    pub max_us: f64,
+}
+
+/// Processor time for one packet, or for whatever the load begins, in nanoseconds.
+#[derive(Clone, Debug, Serialize)]
+pub struct Cost {
+    /// At which rate.
+    pub rate: f64,
+    /// Of the system's threads, by the scheduler's clock.
+    pub threads_ns: f64,
+    /// Of the core, by its ticks: in user space.
+    pub user_ns: f64,
+    /// In the kernel, system calls.
+    pub system_ns: f64,
+    /// In the kernel, soft interrupts.
+    pub softirq_ns: f64,
+}
+
+impl From<&Account> for Outcome {
+    fn from(account: &Account) -> Self {
+        let at = |q| account.latency.value_at_quantile(q) as f64 / 1000.0;
+        Self {
+            rate: account.rate(),
+            sent: account.sent,
+            lost: account.lost(),
+            repeated: account.repeated,
+            late: account.late,
+            p50_us: at(0.5),
+            p99_us: at(0.99),
+            p999_us: at(0.999),
+            max_us: at(1.0),
+        }
+    }
+}
+
+impl<'a> Bout<'a> {
+    /// Starts a system and warms it up.
+    ///
+    /// # Errors
+    /// It does not start.
+    pub fn new(queues: u32, start: &'a Start<'a>, make: &'a Make<'a>) -> Result<Self> {
+        let rig = Rig::new(queues)?;
+        let port = rig.client_port()?;
+        let ends = rig.ends()?;
+        let system = start(&rig)?;
+        let load = make(&*system, ends);
+        let mut bout = Self { start, make, system, load, answers: Answers::new(ends), port, rig };
+        bout.trial(Trial::new(1000.0, Duration::from_millis(300)))?;
+        Ok(bout)
+    }
+
+    /// The running system.
+    pub fn system(&self) -> &dyn System {
+        &*self.system
+    }
+
+    /// One go.
+    ///
+    /// # Errors
+    /// A fragile system had losses and does not start again.
+    pub fn trial(&mut self, trial: Trial) -> Result<Account> {
+        let Self { port, load, answers, .. } = self;
+        let account = pinned(port, &mut **load, answers, trial);
+        eprintln!(
+            "DEBUG {:.0}: sent {} lost {} unsent {} p99 {} {}",
+            trial.rate,
+            account.sent,
+            account.lost(),
+            account.unsent,
+            account.latency.value_at_quantile(0.99),
+            load.debug()
+        );
+        if account.lost() > 0 && self.system.is_fragile() {
+            // The old one holds the addresses of the new one until it is gone.
+            self.system = Box::new(Gone);
+            self.system = (self.start)(&self.rig)?;
+            self.load = (self.make)(&*self.system, self.rig.ends()?);
+        }
+        Ok(account)
+    }
+
+    /// The highest rate without loss, searched from one upwards.
+    ///
+    /// # Errors
+    /// As [`Bout::trial`].
+    pub fn highest(&mut self, from: f64, length: Duration) -> Result<Option<Account>> {
+        search::highest(from, |rate| self.trial(Trial::new(rate, length)))
+    }
+
+    /// What a packet costs at a rate.
+    ///
+    /// # Errors
+    /// Nothing arrives, or the system is gone.
+    pub fn cost(&mut self, rate: f64, length: Duration) -> Result<Cost> {
+        let (threads, core) = (self.system.time()?, CoreTime::now()?);
+        let account = self.trial(Trial::new(rate, length))?;
+        let core = CoreTime::now()?.since(&core);
+        let threads = self.system.time()?.saturating_sub(threads);
+        ensure!(account.arrived > 0, "nothing arrives at {rate} a second");
+        let each = |time: Duration| time.as_nanos() as f64 / account.arrived as f64;
+        Ok(Cost {
+            rate: account.rate(),
+            threads_ns: each(threads),
+            user_ns: each(core.user),
+            system_ns: each(core.system),
+            softirq_ns: each(core.softirq),
+        })
+    }
+}
+
+/// In place of a system while it starts again.
+struct Gone;
+
+impl System for Gone {
+    fn flows(&self) -> Vec<super::Flow> {
+        Vec::new()
+    }
+    fn time(&self) -> Result<Duration> {
+        Ok(Duration::ZERO)
+    }
+    fn memory(&self) -> Result<u64> {
+        Ok(0)
+    }
+}
+
+/// On a thread of its own, so that what is started later is not pinned with it.
+pub fn pinned(port: &mut Port, load: &mut dyn Load, answers: &mut Answers, trial: Trial) -> Account {
+    std::thread::scope(|scope| {
+        let pinned = scope.spawn(|| {
+            pin::pin(CLIENT_CORE);
+            generator::run(port, load, answers, trial)
+        });
+        pinned.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    })
+}
+
+/// What the system's core did so far.
+struct CoreTime {
+    user: Duration,
+    system: Duration,
+    softirq: Duration,
+}
+
+impl CoreTime {
+    fn now() -> Result<Self> {
+        let text = fs::read_to_string("/proc/stat")?;
+        let name = format!("cpu{SYSTEM_CORE} ");
+        let line = text.lines().find_map(|l| l.strip_prefix(&name)).context("no such core in /proc/stat")?;
+        let ticks: Vec<u64> = line.split_whitespace().filter_map(|n| n.parse().ok()).collect();
+        // user, nice, system, idle, iowait, irq, softirq: of 10 ms each (USER_HZ).
+        let time = |at: usize| Duration::from_millis(ticks.get(at).copied().unwrap_or_default() * 10);
+        Ok(Self { user: time(0) + time(1), system: time(2) + time(5), softirq: time(6) })
+    }
+
+    fn since(&self, before: &Self) -> Self {
+        Self {
+            user: self.user.saturating_sub(before.user),
+            system: self.system.saturating_sub(before.system),
+            softirq: self.softirq.saturating_sub(before.softirq),
+        }
+    }
+}

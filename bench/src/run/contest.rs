@@ -1,0 +1,268 @@
+//! Systems side by side under one load: the highest rate without loss, latency at half of it, and the processor
+//! time at one rate for all.
+
+use super::Effort;
+use crate::rig::{
+    Flow, RECEIVER, Rig, SENDER,
+    generator::Trial,
+    load::{
+        Ends, Load,
+        mix::Mix,
+        stream::{Kind, Stream},
+        talk::{Talk, Topic},
+    },
+    measure::{Bout, Cost, Outcome, Start},
+    socket,
+    systems::{
+        System,
+        echo::Echo,
+        forwarder::Forwarder,
+        kamailio::{Kamailio, Part},
+        rtpengine,
+        strowger::{Node, PLAIN, Setup},
+    },
+};
+use anyhow::{Context as _, Result};
+use serde::Serialize;
+
+/// One of them.
+pub struct Contest {
+    /// Short name.
+    pub name: &'static str,
+    /// What the load is.
+    pub title: &'static str,
+    /// What is counted.
+    pub unit: &'static str,
+    /// Whether a quick run has it.
+    pub is_quick: bool,
+    /// Where the search for the highest rate begins.
+    from: f64,
+    /// Rate at which costs are compared.
+    common: f64,
+    load: fn(&dyn System, Ends) -> Box<dyn Load>,
+    systems: Vec<(&'static str, Box<Start<'static>>)>,
+}
+
+/// What was measured of a system.
+#[derive(Clone, Debug, Serialize)]
+pub struct Figures {
+    /// Name of the system.
+    pub system: String,
+    /// At its highest rate without loss.
+    pub best: Option<Outcome>,
+    /// At half that rate.
+    pub half: Option<Outcome>,
+    /// At the rate that is the same for all, if it bears that.
+    pub cost: Option<Cost>,
+}
+
+/// A contest and its figures.
+#[derive(Clone, Debug, Serialize)]
+pub struct Standing {
+    /// Short name.
+    pub name: String,
+    /// What the load is.
+    pub title: String,
+    /// What is counted.
+    pub unit: String,
+    /// Of each system; the first one is what the others are held against.
+    pub figures: Vec<Figures>,
+}
+
+/// The bare echo.
+pub const ECHO: &str = "bare AF_XDP echo";
+/// Our own.
+pub const STROWGER: &str = "strowger";
+/// Plain sockets.
+pub const FORWARDER: &str = "UDP forwarder";
+
+fn boxed(system: impl System + 'static) -> Box<dyn System> {
+    Box::new(system)
+}
+
+fn echo(flows: usize) -> (&'static str, Box<Start<'static>>) {
+    (ECHO, Box::new(move |rig: &Rig| Ok(boxed(Echo::start(rig, flows)?))))
+}
+
+fn node(name: &'static str, setup: impl Fn() -> Setup + 'static) -> (&'static str, Box<Start<'static>>) {
+    (name, Box::new(move |rig: &Rig| Ok(boxed(Node::start(rig, &setup())?))))
+}
+
+fn forwarder(flows: usize) -> (&'static str, Box<Start<'static>>) {
+    (FORWARDER, Box::new(move |rig: &Rig| Ok(boxed(Forwarder::start(rig, flows)?))))
+}
+
+fn rtpengine(calls: usize) -> (&'static str, Box<Start<'static>>) {
+    ("rtpengine", Box::new(move |rig: &Rig| Ok(boxed(rtpengine::Relay::start(rig, calls)?))))
+}
+
+fn kamailio(name: &'static str, part: Part) -> (&'static str, Box<Start<'static>>) {
+    (name, Box::new(move |rig: &Rig| Ok(boxed(Kamailio::start(rig, part, &[RECEIVER])?))))
+}
+
+fn stateful() -> Vec<(&'static str, Box<Start<'static>>)> {
+    vec![
+        node(STROWGER, Setup::default),
+        node("strowger, kernel sockets", || Setup { dataplane: SOCKETS, ..Setup::default() }),
+        kamailio("Kamailio tm + dispatcher", Part::Stateful),
+    ]
+}
+
+const SOCKETS: &str = "backend = \"udp\"";
+const GENERIC: &str = "xdp_mode = \"generic\"";
+
+fn rtp(system: &dyn System, ends: Ends) -> Box<dyn Load> {
+    Box::new(Stream::new(Kind::Rtp, &system.flows(), ends))
+}
+
+fn invites(system: &dyn System, ends: Ends) -> Box<dyn Load> {
+    Box::new(Stream::new(Kind::Invite, &system.flows(), ends))
+}
+
+fn talk(topic: Topic, system: &dyn System, ends: Ends) -> Box<dyn Load> {
+    let flow = system.flows().first().copied();
+    let nowhere = Flow { from: socket(SENDER), to: socket(RECEIVER) };
+    Box::new(Talk::new(topic, flow.unwrap_or(nowhere), ends))
+}
+
+fn mix(system: &dyn System, ends: Ends) -> Box<dyn Load> {
+    let media = system.flows();
+    // The echo sends everything back, wherever it goes to.
+    let is_echo =
+        media.first().is_some_and(|flow| flow.to.port() == 20_000 && flow.to.ip() == socket(PLAIN).ip());
+    let to = if is_echo { media[0].to } else { socket(PLAIN) };
+    let signalling = [Flow { from: socket(SENDER), to }];
+    Box::new(Mix {
+        media: Box::new(Stream::new(Kind::Rtp, &media, ends)),
+        signalling: Box::new(Stream::new(Kind::Invite, &signalling, ends)),
+    })
+}
+
+/// All of them.
+pub fn all() -> Vec<Contest> {
+    let calls = |calls| move || Setup { calls, ..Setup::default() };
+    let relays = |flows| vec![echo(flows), node(STROWGER, calls(flows)), rtpengine(flows)];
+    let contest = |name, title, unit, (from, common), load, systems| Contest {
+        name,
+        title,
+        unit,
+        is_quick: ["rtp", "invite", "calls"].contains(&name),
+        from,
+        common,
+        load,
+        systems,
+    };
+    vec![
+        contest(
+            "rtp",
+            "RTP, G.711 of 20 ms, 100 flows",
+            "packets/s",
+            (50_000.0, 100_000.0),
+            rtp,
+            vec![
+                echo(100),
+                node(STROWGER, calls(100)),
+                node("strowger, generic XDP", || Setup {
+                    calls: 100,
+                    dataplane: GENERIC,
+                    ..Setup::default()
+                }),
+                node("strowger, kernel sockets", || Setup {
+                    calls: 100,
+                    dataplane: SOCKETS,
+                    ..Setup::default()
+                }),
+                forwarder(100),
+                rtpengine(100),
+            ],
+        ),
+        contest("rtp-1", "RTP, one flow", "packets/s", (50_000.0, 100_000.0), rtp, relays(1)),
+        contest("rtp-2000", "RTP, 2,000 flows", "packets/s", (50_000.0, 100_000.0), rtp, relays(2_000)),
+        contest(
+            "invite",
+            "INVITEs of distinct calls, 670 bytes, forwarded without state",
+            "packets/s",
+            (20_000.0, 20_000.0),
+            invites,
+            vec![
+                echo(1),
+                node(STROWGER, || Setup { state: "stateless", ..Setup::default() }),
+                node("strowger, kernel sockets", || Setup {
+                    state: "stateless",
+                    dataplane: SOCKETS,
+                    ..Setup::default()
+                }),
+                forwarder(1),
+                kamailio("Kamailio forward()", Part::Forward),
+            ],
+        ),
+        contest(
+            "calls",
+            "complete calls with transactions: INVITE, 100, 180, 200, ACK, BYE, 200",
+            "calls/s",
+            (1_000.0, 1_000.0),
+            |system, ends| talk(Topic::Call, system, ends),
+            stateful(),
+        ),
+        contest(
+            "options",
+            "OPTIONS storm, answered by the system itself",
+            "requests/s",
+            (10_000.0, 10_000.0),
+            |system, ends| talk(Topic::Options, system, ends),
+            stateful(),
+        ),
+        contest(
+            "register",
+            "REGISTER storm, answered by a registrar behind the system",
+            "requests/s",
+            (2_000.0, 4_000.0),
+            |system, ends| talk(Topic::Register, system, ends),
+            stateful(),
+        ),
+        contest(
+            "mix",
+            "95 % RTP of 100 calls, 5 % INVITEs without state",
+            "packets/s",
+            (50_000.0, 100_000.0),
+            mix,
+            vec![echo(100), node(STROWGER, calls(100))],
+        ),
+    ]
+}
+
+impl Contest {
+    /// Has all systems take part, one after the other; `tell` hears of each at once.
+    ///
+    /// # Errors
+    /// One does not start.
+    pub fn hold(&self, effort: Effort, mut tell: impl FnMut(&Figures)) -> Result<Standing> {
+        let mut figures = Vec::new();
+        for (name, start) in &self.systems {
+            let measured =
+                self.measure(name, start, effort).with_context(|| format!("{}: {name}", self.name))?;
+            tell(&measured);
+            figures.push(measured);
+        }
+        Ok(Standing {
+            name: self.name.to_owned(),
+            title: self.title.to_owned(),
+            unit: self.unit.to_owned(),
+            figures,
+        })
+    }
+
+    fn measure(&self, name: &str, start: &Start<'_>, effort: Effort) -> Result<Figures> {
+        let mut bout = Bout::new(1, start, &self.load)?;
+        let best = bout.highest(self.from, effort.trial)?;
+        let mut half = None;
+        let mut cost = None;
+        if let Some(best) = &best {
+            half = Some(Outcome::from(&bout.trial(Trial::new(best.rate() / 2.0, effort.long))?));
+            if best.rate() >= self.common {
+                cost = Some(bout.cost(self.common, effort.long)?);
+            }
+        }
+        Ok(Figures { system: name.to_owned(), best: best.as_ref().map(Outcome::from), half, cost })
+    }
+}
