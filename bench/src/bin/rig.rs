@@ -4,6 +4,7 @@
 use anyhow::{Result, bail};
 use bench::{
     report::Report,
+    rig::generator::Trial,
     run::{
         Effort,
         contest::{self, Contest, Figures},
@@ -11,7 +12,7 @@ use bench::{
     },
 };
 use clap::Parser;
-use std::path::PathBuf;
+use std::{path::PathBuf, time::Duration};
 
 /// Measures systems side by side.
 #[derive(Debug, Parser)]
@@ -23,12 +24,20 @@ struct Args {
     /// Directory to write the report to.
     #[arg(long)]
     report: Option<PathBuf>,
+    /// Only systems whose name contains this.
+    #[arg(long, default_value = "")]
+    system: String,
+    /// No search: only this rate, for ten seconds.
+    #[arg(long)]
+    rate: Option<f64>,
     /// Only these: names of contests, or sessions, peers, workers, failover, memory.
     names: Vec<String>,
 }
 
 /// Calls whose memory is compared: as many as rtpengine's ports are enough for here.
 const MEMORY_CALLS: usize = 2_000;
+/// Length of a trial at a given rate.
+const SUSTAINED: Duration = Duration::from_secs(10);
 
 fn main() -> Result<()> {
     lab::namespace::require_root()?;
@@ -48,8 +57,12 @@ fn main() -> Result<()> {
     let mut report = Report::new(command.to_owned())?;
     // After each part, so that what was measured is not lost with what goes wrong later.
     let keep = |report: &Report| args.report.as_ref().map_or(Ok(()), |directory| report.write(directory));
-    for contest in contests.iter().filter(|c| wanted(c.name, c.is_quick)) {
-        report.contests.push(hold(contest, effort)?);
+    let chosen = || contests.iter().filter(|c| wanted(c.name, c.is_quick));
+    if let Some(rate) = args.rate {
+        return chosen().try_for_each(|contest| sustain(contest, &args.system, rate));
+    }
+    for contest in chosen() {
+        report.contests.push(hold(contest, effort, &args.system)?);
         keep(&report)?;
     }
     let point = |p: &scaling::Point| {
@@ -93,7 +106,24 @@ fn main() -> Result<()> {
     Ok(())
 }
 
-fn hold(contest: &Contest, effort: Effort) -> Result<contest::Standing> {
+fn sustain(contest: &Contest, only: &str, rate: f64) -> Result<()> {
+    println!("\n{}: {}, at {rate} {}", contest.name, contest.title, contest.unit);
+    contest.sustain(only, Trial::new(rate, SUSTAINED), |name, outcome, busy| {
+        println!(
+            "  {name:<26} {:>10.0} sent, {} lost, {} late; p50 {:.0} p99 {:.0} p99.9 {:.0} longest {:.0} us; {:.0} % busy",
+            outcome.sent,
+            outcome.lost,
+            outcome.late,
+            outcome.p50_us,
+            outcome.p99_us,
+            outcome.p999_us,
+            outcome.max_us,
+            busy * 100.0
+        );
+    })
+}
+
+fn hold(contest: &Contest, effort: Effort, only: &str) -> Result<contest::Standing> {
     println!("\n{}: {}", contest.name, contest.title);
     println!(
         "  {:<26} {:>10} {:>6}  {:>8} {:>8} {:>8}  {:>8} {:>8} {:>8} {:>8}",
@@ -109,7 +139,7 @@ fn hold(contest: &Contest, effort: Effort) -> Result<contest::Standing> {
         "softirq"
     );
     let mut reference = None;
-    contest.hold(effort, |figures| {
+    contest.hold(effort, only, |figures| {
         reference = reference.or_else(|| figures.best.as_ref().map(|b| b.rate));
         println!("{}", line(figures, reference));
     })
@@ -124,10 +154,10 @@ fn line(figures: &Figures, reference: Option<f64>) -> String {
         line += &format!("  {:>8.0} {:>8.0} {:>8.0}", half.p50_us, half.p99_us, half.p999_us);
     }
     if let Some(cost) = &figures.cost {
-        line += &format!(
-            "  {:>8.0} {:>8.0} {:>8.0} {:>8.0}",
-            cost.threads_ns, cost.user_ns, cost.system_ns, cost.softirq_ns
-        );
+        line += &format!("  {:>8.0}", cost.threads_ns);
+        if let Some(core) = &cost.core {
+            line += &format!(" {:>8.0} {:>8.0} {:>8.0}", core.user_ns, core.system_ns, core.softirq_ns);
+        }
     }
     line
 }

@@ -77,7 +77,7 @@ pub(super) fn latencies(report: &Report) -> String {
 /// Processor time of the core for a packet, by kind.
 pub(super) fn costs(report: &Report) -> String {
     let bar = |figures: &Figures, _: &str| {
-        let cost = figures.cost.as_ref()?;
+        let cost = figures.cost.as_ref()?.core.as_ref()?;
         let values = [cost.user_ns, cost.system_ns, cost.softirq_ns];
         let label = thousands(values.iter().sum());
         Some(Bar { name: figures.system.clone(), parts: values.into_iter().zip(PARTS).collect(), label })

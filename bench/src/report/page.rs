@@ -81,7 +81,7 @@ How: generator and system sit at the two ends of a veth pair with native XDP, ea
 open-loop: packets leave by the clock. The highest rate is the one at which nothing at all is lost or repeated and 99 %
 arrive within 10 ms; it is searched to 3 %. Latency is taken at half of it, from sending to arrival, through the system
 and back. Processor time is compared at one rate for all: *threads* by the scheduler's clock; *user*, *system* and
-*softirq* are the ticks of the whole core. veth has the receiving soft interrupt run on the sender's core, so for every
+*softirq* by samples of the whole core, in a trial of their own. veth has the receiving soft interrupt run on the sender's core, so for every
 system here that part falls to the generator. rtpengine runs in user space: this kernel has no module of it.
 
 ![highest rate](rate.svg)
@@ -119,10 +119,17 @@ fn row(figures: &Figures, reference: Option<f64>) -> String {
     let ratio = best.zip(reference).map_or_else(none, |(b, r)| format!("{:.2}", b.rate / r));
     let half = figures.half.as_ref();
     let latency = half.map_or([none(), none(), none()], |h| [h.p50_us, h.p99_us, h.p999_us].map(thousands));
-    let cost = figures.cost.as_ref().map_or([none(), none(), none(), none()], |c| {
-        [c.threads_ns, c.user_ns, c.system_ns, c.softirq_ns].map(thousands)
-    });
-    format!("| {} | {rate} | {ratio} | {} | {} |", figures.system, latency.join(" | "), cost.join(" | "))
+    let cost = figures.cost.as_ref();
+    let threads = cost.map_or_else(none, |c| thousands(c.threads_ns));
+    let core = cost.and_then(|c| c.core.as_ref());
+    let core =
+        core.map_or([none(), none(), none()], |c| [c.user_ns, c.system_ns, c.softirq_ns].map(thousands));
+    format!(
+        "| {} | {rate} | {ratio} | {} | {threads} | {} |",
+        figures.system,
+        latency.join(" | "),
+        core.join(" | ")
+    )
 }
 
 fn scaling(out: &mut String, series: &Series) {

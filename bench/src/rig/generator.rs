@@ -71,13 +71,13 @@ pub fn run(port: &mut Port, load: &mut dyn Load, answers: &mut Answers, trial: T
             next += 1;
         }
         port.flush();
-        take(port, load, answers, &mut account);
+        take(port, load, answers, (start, &mut account));
     }
     account.took = clock::monotonic() - start;
     let end = clock::monotonic() + trial.settle;
     while clock::monotonic() < end {
         port.flush();
-        if take(port, load, answers, &mut account) == 0 {
+        if take(port, load, answers, (start, &mut account)) == 0 {
             port.wait(Duration::from_millis(5));
         }
     }
@@ -85,10 +85,17 @@ pub fn run(port: &mut Port, load: &mut dyn Load, answers: &mut Answers, trial: T
 }
 
 /// Takes in what has come and sends the answers to it; the number of frames.
-fn take(port: &mut Port, load: &mut dyn Load, answers: &mut Answers, account: &mut Account) -> usize {
-    let now = clock::monotonic().as_nanos() as u64;
+fn take(
+    port: &mut Port,
+    load: &mut dyn Load,
+    answers: &mut Answers,
+    (start, account): (Duration, &mut Account),
+) -> usize {
+    let nanos = |time: Duration| time.as_nanos() as u64;
+    let (start, now) = (nanos(start), nanos(clock::monotonic()));
     let received = port.receive(|frame| {
-        if let Some(stamp) = load.take(frame, answers) {
+        // What an earlier trial began may be repeated by the system for a long time.
+        if let Some(stamp) = load.take(frame, answers).filter(|stamp| stamp.left_at >= start) {
             account.arrive(stamp.flow, stamp.number, now.saturating_sub(stamp.left_at));
         }
         Fate::Drop

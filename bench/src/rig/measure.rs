@@ -5,13 +5,14 @@ use super::{
     account::Account,
     generator::{self, Trial},
     load::{Answers, Ends, Load},
+    sampler::Sampler,
     search,
     systems::System,
 };
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Result, ensure};
 use dataplane::{pin, port::Port};
 use serde::Serialize;
-use std::{fs, time::Duration};
+use std::time::Duration;
 
 /// Starts a system on a rig.
 pub type Start<'a> = dyn Fn(&Rig) -> Result<Box<dyn System>> + 'a;
@@ -60,9 +61,16 @@ pub struct Cost {
     pub rate: f64,
     /// Of the system's threads, by the scheduler's clock.
     pub threads_ns: f64,
-    /// Of the core, by its ticks: in user space.
+    /// Of the core, where `perf` is there to take samples.
+    pub core: Option<Core>,
+}
+
+/// What the core did for one packet, in nanoseconds.
+#[derive(Clone, Debug, Serialize)]
+pub struct Core {
+    /// In user space.
     pub user_ns: f64,
-    /// In the kernel, system calls.
+    /// In the kernel, system calls and scheduling.
     pub system_ns: f64,
     /// In the kernel, soft interrupts.
     pub softirq_ns: f64,
@@ -109,7 +117,7 @@ impl<'a> Bout<'a> {
     /// One go.
     ///
     /// # Errors
-    /// A fragile system had losses and does not start again.
+    /// A system with memory had losses and does not start again.
     pub fn trial(&mut self, trial: Trial) -> Result<Account> {
         let Self { port, load, answers, .. } = self;
         let account = pinned(port, &mut **load, answers, trial);
@@ -122,7 +130,7 @@ impl<'a> Bout<'a> {
             account.latency.value_at_quantile(0.99),
             load.debug()
         );
-        if account.lost() > 0 && self.system.is_fragile() {
+        if account.lost() > 0 && self.system.has_memory() {
             // The old one holds the addresses of the new one until it is gone.
             self.system = Box::new(Gone);
             self.system = (self.start)(&self.rig)?;
@@ -144,19 +152,21 @@ impl<'a> Bout<'a> {
     /// # Errors
     /// Nothing arrives, or the system is gone.
     pub fn cost(&mut self, rate: f64, length: Duration) -> Result<Cost> {
-        let (threads, core) = (self.system.time()?, CoreTime::now()?);
+        let threads = self.system.time()?;
         let account = self.trial(Trial::new(rate, length))?;
-        let core = CoreTime::now()?.since(&core);
         let threads = self.system.time()?.saturating_sub(threads);
         ensure!(account.arrived > 0, "nothing arrives at {rate} a second");
         let each = |time: Duration| time.as_nanos() as f64 / account.arrived as f64;
-        Ok(Cost {
-            rate: account.rate(),
-            threads_ns: each(threads),
-            user_ns: each(core.user),
-            system_ns: each(core.system),
-            softirq_ns: each(core.softirq),
-        })
+        // Once more, since sampling costs time of its own.
+        let sampler = Sampler::start(SYSTEM_CORE);
+        let sampled = self.trial(Trial::new(rate, length))?;
+        let each_sampled = |time: Duration| time.as_nanos() as f64 / sampled.arrived.max(1) as f64;
+        let core = sampler.and_then(Sampler::finish).map(|share| Core {
+            user_ns: each_sampled(share.user),
+            system_ns: each_sampled(share.system),
+            softirq_ns: each_sampled(share.softirq),
+        });
+        Ok(Cost { rate: account.rate(), threads_ns: each(threads), core })
     }
 }
 
@@ -184,31 +194,4 @@ pub fn pinned(port: &mut Port, load: &mut dyn Load, answers: &mut Answers, trial
         });
         pinned.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
     })
-}
-
-/// What the system's core did so far.
-struct CoreTime {
-    user: Duration,
-    system: Duration,
-    softirq: Duration,
-}
-
-impl CoreTime {
-    fn now() -> Result<Self> {
-        let text = fs::read_to_string("/proc/stat")?;
-        let name = format!("cpu{SYSTEM_CORE} ");
-        let line = text.lines().find_map(|l| l.strip_prefix(&name)).context("no such core in /proc/stat")?;
-        let ticks: Vec<u64> = line.split_whitespace().filter_map(|n| n.parse().ok()).collect();
-        // user, nice, system, idle, iowait, irq, softirq: of 10 ms each (USER_HZ).
-        let time = |at: usize| Duration::from_millis(ticks.get(at).copied().unwrap_or_default() * 10);
-        Ok(Self { user: time(0) + time(1), system: time(2) + time(5), softirq: time(6) })
-    }
-
-    fn since(&self, before: &Self) -> Self {
-        Self {
-            user: self.user.saturating_sub(before.user),
-            system: self.system.saturating_sub(before.system),
-            softirq: self.softirq.saturating_sub(before.softirq),
-        }
-    }
 }

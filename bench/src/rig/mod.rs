@@ -12,6 +12,7 @@ pub mod account;
 pub mod generator;
 pub mod load;
 pub mod measure;
+mod sampler;
 pub mod search;
 pub mod systems;
 

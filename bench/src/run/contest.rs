@@ -232,13 +232,13 @@ pub fn all() -> Vec<Contest> {
 }
 
 impl Contest {
-    /// Has all systems take part, one after the other; `tell` hears of each at once.
+    /// Has all systems take part whose name contains `only`, one after the other; `tell` hears of each at once.
     ///
     /// # Errors
     /// One does not start.
-    pub fn hold(&self, effort: Effort, mut tell: impl FnMut(&Figures)) -> Result<Standing> {
+    pub fn hold(&self, effort: Effort, only: &str, mut tell: impl FnMut(&Figures)) -> Result<Standing> {
         let mut figures = Vec::new();
-        for (name, start) in &self.systems {
+        for (name, start) in self.systems.iter().filter(|(name, _)| name.contains(only)) {
             let measured =
                 self.measure(name, start, effort).with_context(|| format!("{}: {name}", self.name))?;
             tell(&measured);
@@ -250,6 +250,22 @@ impl Contest {
             unit: self.unit.to_owned(),
             figures,
         })
+    }
+
+    /// One trial of each system; `tell` hears what came of it, and what part of the time its threads were busy.
+    ///
+    /// # Errors
+    /// One does not start.
+    pub fn sustain(&self, only: &str, trial: Trial, mut tell: impl FnMut(&str, &Outcome, f64)) -> Result<()> {
+        for (name, start) in self.systems.iter().filter(|(name, _)| name.contains(only)) {
+            let mut bout = Bout::new(1, start, &self.load)?;
+            let before = bout.system().time()?;
+            let account = bout.trial(trial)?;
+            // With losses the system was started again.
+            let busy = bout.system().time()?.saturating_sub(before);
+            tell(name, &Outcome::from(&account), busy.as_secs_f64() / trial.length.as_secs_f64());
+        }
+        Ok(())
     }
 
     fn measure(&self, name: &str, start: &Start<'_>, effort: Effort) -> Result<Figures> {

@@ -30,6 +30,16 @@ pub(crate) fn fetch_frame(frame: &[u8]) {
     fetch_lines(frame.as_ptr().wrapping_sub(xdp_abi::TAG_LEN), frame.len().div_ceil(64).min(FRAME_LINES));
 }
 
+/// Has the rest of a longer frame fetched, shortly before its turn: all of a whole batch would not fit in the
+/// nearest cache.
+#[inline]
+pub(crate) fn fetch_rest(frame: &[u8]) {
+    let skip = FRAME_LINES * 64 - xdp_abi::TAG_LEN;
+    if let Some(rest) = frame.get(skip..) {
+        fetch_lines(rest.as_ptr(), rest.len().div_ceil(64).min(REST_LINES));
+    }
+}
+
 #[inline]
 fn fetch_lines(place: *const u8, lines: usize) {
     #[cfg(target_arch = "x86_64")]
@@ -45,5 +55,7 @@ fn fetch_lines(place: *const u8, lines: usize) {
 
 /// Cache lines of a stream's leg that an RTP packet needs.
 const LEG_LINES: usize = 2;
-/// And of a frame, at most: one of G.711 has four; the core sees the rest of a longer one coming by itself.
+/// And of each frame of a batch, at most: one of G.711 has four.
 const FRAME_LINES: usize = 4;
+/// And of the rest of the next one, at most: to the end of a frame of 1,500 bytes.
+const REST_LINES: usize = 20;

@@ -145,13 +145,16 @@ pub struct Engine {
 impl Engine {
     /// An engine without calls.
     pub fn new(config: Config) -> Self {
+        // All the room that there may be, at once: a table that grows under load copies itself while calls wait.
+        // Memory is taken only where it is used.
+        let most = config.max_transactions;
         Self {
             keys: Keys::new(config.seeds),
             rng: Rng::new(config.rng_seed),
-            contexts: Slab::new(),
-            by_key: KeyMap::default(),
-            by_merge: KeyMap::default(),
-            clients: Slab::new(),
+            contexts: Slab::with_capacity(most),
+            by_key: KeyMap::with_capacity_and_hasher(most, Default::default()),
+            by_merge: KeyMap::with_capacity_and_hasher(most, Default::default()),
+            clients: Slab::with_capacity(most),
             calls: KeyMap::default(),
             streams: Streams::new(&config.media.settings),
             agenda: Agenda::default(),

@@ -52,6 +52,10 @@ impl System for Echo {
     fn memory(&self) -> Result<u64> {
         memory_of(std::process::id())
     }
+
+    fn has_memory(&self) -> bool {
+        false
+    }
 }
 
 /// MAC addresses, IPv4 addresses and UDP ports change sides; all checksums stay right.

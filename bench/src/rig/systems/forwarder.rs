@@ -66,6 +66,10 @@ impl System for Forwarder {
     fn memory(&self) -> Result<u64> {
         memory_of(std::process::id())
     }
+
+    fn has_memory(&self) -> bool {
+        false
+    }
 }
 
 /// Reads a batch; the lengths of its packets.

@@ -29,9 +29,9 @@ pub trait System {
     /// It is gone.
     fn memory(&self) -> Result<u64>;
 
-    /// Whether overload leaves it damaged, so that it must be started again.
-    fn is_fragile(&self) -> bool {
-        false
+    /// Whether it may be damaged or still busy after overload, so that it must be started again.
+    fn has_memory(&self) -> bool {
+        true
     }
 }
 

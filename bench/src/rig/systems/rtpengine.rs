@@ -61,11 +61,6 @@ impl System for Relay {
     fn memory(&self) -> Result<u64> {
         memory_of(self.engine.process().id())
     }
-
-    /// It gives a stream up whose queue stays long.
-    fn is_fragile(&self) -> bool {
-        true
-    }
 }
 
 /// One command; the SDP of its reply.

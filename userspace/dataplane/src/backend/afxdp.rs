@@ -4,7 +4,7 @@
 use super::{Backend, Figures, Io, Outgoing};
 use crate::{
     clock,
-    memory::fetch_frame,
+    memory::{fetch_frame, fetch_rest},
     queue::{BATCH, Queue, take_tag},
     slow_path::SlowPath,
     worker::{Arrival, Desk, Verdict},
@@ -119,9 +119,12 @@ impl AfXdp {
             self.packets.push(packet);
         }
         self.packets.iter().for_each(|packet| desk.foresee(packet));
-        for packet in self.packets.drain(..) {
+        let mut packets = self.packets.drain(..);
+        while let Some(packet) = packets.next() {
+            packets.as_slice().first().inspect(|next| fetch_rest(next));
             self.egress.process(index, packet, desk, now);
         }
+        drop(packets);
         self.egress.seen_at = None;
         received
     }
