@@ -157,7 +157,7 @@ pub fn all() -> Vec<Contest> {
             "rtp",
             "RTP, G.711 of 20 ms, 100 flows",
             "packets/s",
-            (50_000.0, 100_000.0),
+            (50_000.0, 200_000.0),
             rtp,
             vec![
                 echo(100),
@@ -176,8 +176,8 @@ pub fn all() -> Vec<Contest> {
                 rtpengine(100),
             ],
         ),
-        contest("rtp-1", "RTP, one flow", "packets/s", (50_000.0, 100_000.0), rtp, relays(1)),
-        contest("rtp-2000", "RTP, 2,000 flows", "packets/s", (50_000.0, 100_000.0), rtp, relays(2_000)),
+        contest("rtp-1", "RTP, one flow", "packets/s", (50_000.0, 200_000.0), rtp, relays(1)),
+        contest("rtp-2000", "RTP, 2,000 flows", "packets/s", (50_000.0, 200_000.0), rtp, relays(2_000)),
         contest(
             "invite",
             "INVITEs of distinct calls, 670 bytes, forwarded without state",
@@ -200,7 +200,7 @@ pub fn all() -> Vec<Contest> {
             "calls",
             "complete calls with transactions: INVITE, 100, 180, 200, ACK, BYE, 200",
             "calls/s",
-            (1_000.0, 1_000.0),
+            (1_000.0, 3_000.0),
             |system, ends| talk(Topic::Call, system, ends),
             stateful(),
         ),
@@ -208,7 +208,7 @@ pub fn all() -> Vec<Contest> {
             "options",
             "OPTIONS storm, answered by the system itself",
             "requests/s",
-            (10_000.0, 10_000.0),
+            (10_000.0, 40_000.0),
             |system, ends| talk(Topic::Options, system, ends),
             stateful(),
         ),
@@ -216,7 +216,7 @@ pub fn all() -> Vec<Contest> {
             "register",
             "REGISTER storm, answered by a registrar behind the system",
             "requests/s",
-            (2_000.0, 4_000.0),
+            (2_000.0, 12_000.0),
             |system, ends| talk(Topic::Register, system, ends),
             stateful(),
         ),
@@ -224,7 +224,7 @@ pub fn all() -> Vec<Contest> {
             "mix",
             "95 % RTP of 100 calls, 5 % INVITEs without state",
             "packets/s",
-            (50_000.0, 100_000.0),
+            (50_000.0, 200_000.0),
             mix,
             vec![echo(100), node(STROWGER, calls(100))],
         ),
@@ -274,7 +274,7 @@ impl Contest {
         let mut half = None;
         let mut cost = None;
         if let Some(best) = &best {
-            half = Some(Outcome::from(&bout.trial(Trial::new(best.rate() / 2.0, effort.long))?));
+            half = Some(Outcome::from(&bout.usual(Trial::new(best.rate() / 2.0, effort.trial))?));
             if best.rate() >= self.common {
                 cost = Some(bout.cost(self.common, effort.long)?);
             }

@@ -12,7 +12,7 @@ use std::time::Duration;
 pub struct Effort {
     /// Length of one trial.
     pub trial: Duration,
-    /// Length of the trials that cost and latency are taken from.
+    /// Length of the trials that cost is taken from.
     pub long: Duration,
     /// Whether everything is measured, or only what the quick run shows.
     pub full: bool,

@@ -66,7 +66,7 @@ impl World {
     fn first(&self) -> (String, Why) {
         let table = self.exchange.table.load();
         let choice = routing::select(&table, &table.services[0], &[], 0).unwrap();
-        (table.peer(choice.peer).unwrap().name.clone(), choice.why)
+        (table.peer(choice.peer).unwrap().name.to_string(), choice.why)
     }
 
     /// Probes sent until a time, by peer.

@@ -14,13 +14,18 @@ use std::{
     time::Duration,
 };
 
+/// Counters of one peer, in one cache line: a call's peer is rarely that of the call before.
+#[derive(Debug, Default)]
+#[repr(align(64))]
+struct PeerBoard([AtomicU64; 6]);
+
 /// Counters of one worker. Aligned, so that no two workers write one cache line.
 #[derive(Debug)]
 #[repr(align(128))]
 pub struct WorkerBoard {
     counters: [AtomicU64; COUNTERS],
     drops: [AtomicU64; packet::drop::COUNT],
-    peers: Vec<[AtomicU64; 6]>,
+    peers: Vec<PeerBoard>,
     media: [AtomicU64; MEDIA_WORDS],
     gauges: [AtomicU64; Gauge::ALL.len()],
     /// Time in the node, in nanoseconds; written a few times a second.
@@ -116,7 +121,7 @@ impl WorkerBoard {
         Self {
             counters: std::array::from_fn(|_| AtomicU64::new(0)),
             drops: std::array::from_fn(|_| AtomicU64::new(0)),
-            peers: (0..peers).map(|_| std::array::from_fn(|_| AtomicU64::new(0))).collect(),
+            peers: (0..peers).map(|_| PeerBoard::default()).collect(),
             media: std::array::from_fn(|_| AtomicU64::new(0)),
             gauges: std::array::from_fn(|_| AtomicU64::new(0)),
             latency: Mutex::new(latency_histogram()),
@@ -133,7 +138,7 @@ impl WorkerBoard {
         tally.take_touched(|id, peer| {
             let values = [peer.attempts, peer.answered, peer.failed, peer.active, peer.alive, peer.lost];
             if let Some(to) = self.peers.get(usize::from(id.0)) {
-                to.iter().zip(values).for_each(|(to, value)| store(to, value));
+                to.0.iter().zip(values).for_each(|(to, value)| store(to, value));
             }
         });
     }
@@ -190,18 +195,19 @@ impl WorkerBoard {
         sum.media.add(&self.media());
         sum.peers.resize(self.peers.len().max(sum.peers.len()), PeerTally::default());
         for (to, from) in sum.peers.iter_mut().zip(&self.peers) {
-            to.attempts += load(&from[0]);
-            to.answered += load(&from[1]);
-            to.failed += load(&from[2]);
-            to.active += load(&from[3]);
-            to.alive += load(&from[4]);
-            to.lost += load(&from[5]);
+            to.attempts += load(&from.0[0]);
+            to.answered += load(&from.0[1]);
+            to.failed += load(&from.0[2]);
+            to.active += load(&from.0[3]);
+            to.alive += load(&from.0[4]);
+            to.lost += load(&from.0[5]);
         }
     }
 
     /// Requests to a peer that showed it alive, and that were lost on it.
     pub fn evidence(&self, peer: PeerId) -> (u64, u64) {
-        let load = |i: usize| self.peers.get(usize::from(peer.0)).map_or(0, |p| p[i].load(Ordering::Relaxed));
+        let load =
+            |i: usize| self.peers.get(usize::from(peer.0)).map_or(0, |p| p.0[i].load(Ordering::Relaxed));
         (load(4), load(5))
     }
 

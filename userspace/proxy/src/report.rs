@@ -126,8 +126,9 @@ counters! {
 /// Number of counters.
 pub const COUNTERS: usize = Counter::ALL.len();
 
-/// Counters of one peer.
+/// Counters of one peer, in one cache line.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(align(64))]
 pub struct PeerTally {
     /// Call attempts sent to it.
     pub attempts: u64,

@@ -24,7 +24,7 @@ pub(crate) const LEN: usize = 1 + 8 + 4 + 16;
 /// What a cookie says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Token {
-    /// [`routing::Peer::name_hash`] of the peer that the dialog's first request was sent to.
+    /// [`routing::PeerName::hash`] of the peer that the dialog's first request was sent to.
     pub(crate) peer: u32,
     /// Hash of the caller's tag.
     pub(crate) caller: u16,
@@ -46,7 +46,7 @@ pub(crate) enum TokenKind {
 impl Token {
     /// For a request that goes to this peer.
     pub(crate) fn new(peer: Option<PeerId>, request: &Request<'_>, kind: TokenKind, table: &Table) -> Self {
-        let peer = peer.and_then(|id| table.peer(id)).map_or(0, |p| p.name_hash());
+        let peer = peer.and_then(|id| table.peer(id)).map_or(0, |p| p.name.hash());
         Self { peer, caller: tag_hash(request.from_tag), kind }
     }
 

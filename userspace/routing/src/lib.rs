@@ -12,6 +12,6 @@ pub mod table;
 
 pub use select::{Choice, Why, select};
 pub use table::{
-    Admission, Anchoring, Fork, Listener, ListenerId, Peer, PeerId, PeerState, RegionId, ServerError,
-    Service, ServiceId, Table, Trial, Upstream, fnv1a,
+    Admission, Anchoring, Fork, Listener, ListenerId, Peer, PeerId, PeerName, PeerState, RegionId,
+    ServerError, Service, ServiceId, Table, Trial, Upstream, fnv1a,
 };

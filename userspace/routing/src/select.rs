@@ -61,6 +61,9 @@ struct Group {
     priority: u16,
     /// Each with the sum of all shares up to it.
     members: Vec<(PeerId, u64)>,
+    /// The shares cut into as many equal parts as there are members, and the first member of each part: where
+    /// to begin the search.
+    starts: Vec<u32>,
     zoned: bool,
 }
 
@@ -91,7 +94,13 @@ impl Plan {
         let mut plan = Self::default();
         for (why, priority, id, peer) in planned {
             if plan.groups.last().is_none_or(|g| (g.why, g.priority) != (why, priority)) {
-                plan.groups.push(Group { why, priority, members: Vec::new(), zoned: false });
+                plan.groups.push(Group {
+                    why,
+                    priority,
+                    members: Vec::new(),
+                    starts: Vec::new(),
+                    zoned: false,
+                });
             }
             if let Some(group) = plan.groups.last_mut() {
                 let before = group.members.last().map_or(0, |(_, sum)| *sum);
@@ -99,6 +108,7 @@ impl Plan {
                 group.zoned |= peer.zone.is_some();
             }
         }
+        plan.groups.iter_mut().for_each(Group::index);
         plan.trials =
             members().filter(|(_, p)| p.trial.is_some() && !p.is_withdrawn()).map(|(id, _)| id).collect();
         plan.sound = open;
@@ -143,11 +153,35 @@ pub fn select(table: &Table, service: &Service, tried: &[PeerId], roll: u32) -> 
 }
 
 impl Group {
+    fn index(&mut self) {
+        let (count, total) = (self.members.len() as u64, self.members.last().map_or(0, |(_, sum)| *sum));
+        let mut at = 0;
+        self.starts = (0..count)
+            .map(|part| {
+                while self.members[at].1 * count <= part * total {
+                    at += 1;
+                }
+                at as u32
+            })
+            .collect();
+    }
+
+    /// The member whose share a point below the sum of all lies in.
+    fn member_at(&self, point: u64) -> Option<PeerId> {
+        let total = self.members.last()?.1;
+        let part = (point * self.starts.len() as u64 / total) as usize;
+        let start = *self.starts.get(part)? as usize;
+        // The first member of the next part may hold the end of this one.
+        let end = self.starts.get(part + 1).map_or(self.members.len(), |end| *end as usize + 1);
+        let within = self.members.get(start..end)?;
+        let at = within.partition_point(|(_, sum)| *sum <= point);
+        within.get(at).map(|(id, _)| *id)
+    }
+
     fn pick(&self, table: &Table, tried: &[PeerId], roll: u32) -> Option<PeerId> {
         if tried.is_empty() {
             let point = draw(roll, self.members.last()?.1);
-            let at = self.members.partition_point(|(_, sum)| *sum <= point);
-            return self.members.get(at).map(|(id, _)| *id);
+            return self.member_at(point);
         }
         let left = || {
             let untried = self.members.iter().filter(|(id, _)| !tried.contains(id));

@@ -36,7 +36,7 @@ fn order(table: &Table) -> Vec<(&str, Why)> {
     let mut order = vec![];
     while let Some(choice) = select(table, &table.services[0], &tried, 0) {
         tried.push(choice.peer);
-        order.push((table.peers[usize::from(choice.peer.0)].name.as_str(), choice.why));
+        order.push((&table.peers[usize::from(choice.peer.0)].name[..], choice.why));
     }
     order
 }
@@ -148,4 +148,26 @@ fn a_peer_that_starts_slowly_gets_its_part() {
         .filter(|i| select(&table, &table.services[0], &[], i * 390_451).unwrap().peer == PeerId(1))
         .count();
     assert!((900..1100).contains(&hits), "{hits} of 11000, expected 1000");
+}
+
+#[test]
+fn every_point_of_the_shares_finds_its_member_whatever_their_sizes() {
+    let shares: [&[u64]; 5] =
+        [&[1], &[100; 7], &[1_000_000, 1, 1, 1, 1], &[1, 1, 1, 1, 1_000], &[3, 900, 1, 1, 70, 2]];
+    for shares in shares {
+        let mut sum = 0;
+        let members: Vec<_> = (0u16..)
+            .zip(shares)
+            .map(|(id, share)| {
+                sum += share;
+                (PeerId(id), sum)
+            })
+            .collect();
+        let mut group = Group { why: Why::Local, priority: 0, members, starts: vec![], zoned: false };
+        group.index();
+        for point in (0..sum.min(2_000)).chain(sum.saturating_sub(2_000)..sum) {
+            let expected = group.members.iter().find(|(_, sum)| *sum > point).map(|(id, _)| *id);
+            assert_eq!(group.member_at(point), expected, "{shares:?} at {point}");
+        }
+    }
 }

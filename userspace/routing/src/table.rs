@@ -4,7 +4,7 @@
 //! one table per batch, so it never sees a mix of two generations.
 
 use crate::select::Plan;
-use alloc::{format, string::String, sync::Arc, vec::Vec};
+use alloc::{boxed::Box, format, string::String, sync::Arc, vec::Vec};
 use core::{
     net::{IpAddr, SocketAddr},
     sync::atomic::{AtomicBool, Ordering},
@@ -105,17 +105,16 @@ impl PartialEq for Trial {
 
 impl Eq for Trial {}
 
-/// One SIP server that takes calls.
+/// One SIP server that takes calls. Laid out so that what a call needs of it is in one cache line.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[repr(C, align(64))]
 pub struct Peer {
-    /// Name from the configuration.
-    pub name: String,
     /// Where it listens.
     pub address: SocketAddr,
+    /// Name from the configuration.
+    pub name: PeerName,
     /// Region it is in, if regions matter to its service.
     pub region: Option<RegionId>,
-    /// Zone within the region.
-    pub zone: Option<String>,
     /// Lower is tried first (RFC 2782).
     pub priority: u16,
     /// Share among peers of one priority (RFC 2782).
@@ -130,13 +129,55 @@ pub struct Peer {
     pub trial: Option<Trial>,
     /// Whether media of calls to it is anchored where its service says [`Anchoring::Marked`].
     pub anchor: bool,
+    /// Zone within the region.
+    pub zone: Option<String>,
+}
+
+/// Name of a peer, with its hash: names a peer across changes of the configuration and restarts, in few bytes.
+#[derive(Clone, PartialEq, Eq)]
+pub struct PeerName {
+    hash: u32,
+    text: Box<str>,
+}
+
+impl PeerName {
+    /// FNV-1a of the name.
+    pub fn hash(&self) -> u32 {
+        self.hash
+    }
+}
+
+impl From<String> for PeerName {
+    fn from(text: String) -> Self {
+        Self { hash: fnv1a(text.as_bytes()), text: text.into_boxed_str() }
+    }
+}
+
+impl core::ops::Deref for PeerName {
+    type Target = str;
+
+    fn deref(&self) -> &str {
+        &self.text
+    }
+}
+
+impl core::fmt::Display for PeerName {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.write_str(self)
+    }
+}
+
+impl core::fmt::Debug for PeerName {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        core::fmt::Debug::fmt(&**self, f)
+    }
 }
 
 impl Peer {
     /// A peer without region and zone, alone in its priority, of unknown health.
     pub fn new(name: String, address: SocketAddr) -> Self {
         Self {
-            name,
+            name: name.into(),
             address,
             region: None,
             zone: None,
@@ -163,11 +204,6 @@ impl Peer {
     /// Whether it takes new calls.
     pub fn is_available(&self) -> bool {
         self.state != PeerState::Unhealthy && !self.is_withdrawn()
-    }
-
-    /// FNV-1a of the name: names a peer across changes of the configuration and restarts, in few bytes.
-    pub fn name_hash(&self) -> u32 {
-        fnv1a(self.name.as_bytes())
     }
 }
 
@@ -346,7 +382,7 @@ impl Table {
         }
         let peers = || (0u16..).map(PeerId).zip(&self.peers);
         let mut by_address: Vec<_> = peers().map(|(id, p)| (p.address, id)).collect();
-        let mut by_name: Vec<_> = peers().map(|(id, p)| (p.name_hash(), id)).collect();
+        let mut by_name: Vec<_> = peers().map(|(id, p)| (p.name.hash(), id)).collect();
         by_address.sort_unstable();
         by_name.sort_unstable();
         self.index = Index { by_address, by_name };
@@ -384,7 +420,7 @@ impl Table {
         index.binary_search_by(|(a, _)| a.cmp(&address)).ok().map(|i| index[i].1)
     }
 
-    /// The peer with this [`Peer::name_hash`].
+    /// The peer with this [`PeerName::hash`].
     pub fn peer_named(&self, hash: u32) -> Option<PeerId> {
         let index = &self.index.by_name;
         index.binary_search_by(|(h, _)| h.cmp(&hash)).ok().map(|i| index[i].1)

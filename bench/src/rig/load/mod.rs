@@ -51,9 +51,9 @@ pub trait Load: Send {
     /// The frame to send as the `sequence`th one.
     fn next(&mut self, sequence: u64, left_at: u64) -> &[u8];
 
-    /// DEBUG
-    fn debug(&self) -> String {
-        String::new()
+    /// What the system last said against it, if anything.
+    fn refusal(&self) -> Option<String> {
+        None
     }
 
     /// Looks at a frame that came in, and may answer it. The stamp of what is complete with it.

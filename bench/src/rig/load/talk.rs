@@ -108,9 +108,11 @@ impl Talk {
 }
 
 impl Load for Talk {
-    fn debug(&self) -> String {
-        format!("{} {}", self.refused.0, String::from_utf8_lossy(&self.refused.1))
+    fn refusal(&self) -> Option<String> {
+        let (count, line) = &self.refused;
+        (*count > 0).then(|| format!("{count} answers such as \"{}\"", String::from_utf8_lossy(line)))
     }
+
     fn flows(&self) -> usize {
         1
     }

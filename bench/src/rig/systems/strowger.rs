@@ -81,6 +81,8 @@ impl Setup {
                  [[service.peer]]\nname = \"receiver\"\naddress = \"{RECEIVER}\"\n"
             );
         }
+        // Two workers need both cores, and the control thread goes where there is room.
+        let control = if self.workers == 1 { format!("control = {CLIENT_CORE}\n") } else { String::new() };
         let cores = [SYSTEM_CORE, CLIENT_CORE];
         let workers: String = (0..self.workers)
             .map(|n| {
@@ -90,7 +92,7 @@ impl Setup {
         format!(
             "[node]\nname = \"rig\"\nstatus_socket = \"@dir@/status.sock\"\n\
              [dataplane]\n{dataplane}\nring_size = {RING}\nmax_transactions = 1000000\n\
-             [pinning]\ncontrol = {CLIENT_CORE}\n{workers}{ports}\
+             [pinning]\n{control}{workers}{ports}\
              [[interface]]\nname = \"wire\"\ndevice = \"wire\"\n\
              [[listener]]\nname = \"front\"\naddress = \"{LISTENER}\"\nservice = \"calls\"\n{front}\
              [[listener]]\nname = \"back\"\naddress = \"192.0.2.1:5062\"\n{back}{plain}\

@@ -26,7 +26,7 @@ pub fn plans(config: &Checked) -> String {
             let peers: Vec<_> = members
                 .iter()
                 .map(|(peer, part)| {
-                    let name = table.peer(*peer).map_or("", |p| p.name.as_str());
+                    let name = table.peer(*peer).map_or("", |p| &*p.name);
                     format!("{name} {:.0} %", part * 100.0)
                 })
                 .collect();
