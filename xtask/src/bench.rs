@@ -1,6 +1,6 @@
-//! Measures the stages of the packet path: time by divan, instructions by callgrind.
+//! Measures the stages of the packet path, time by divan and instructions by callgrind, and whole systems on a rig.
 
-use crate::{build, root, say};
+use crate::{build, root, say, setup};
 use anyhow::{Context as _, Result, bail, ensure};
 use lab::namespace;
 use std::{
@@ -14,10 +14,14 @@ const RUNNER: &str = "0.20.0";
 
 /// Instruction counts that were accepted, one bench a line.
 const ACCEPTED: &str = "bench/instructions.txt";
+/// Where the report of a full run goes.
+const RESULTS: &str = "bench/results";
 /// A rise beyond this fails the tests.
 const TOLERANCE_PERCENT: u64 = 10;
 
-pub(crate) fn bench(accept: bool) -> Result<()> {
+pub(crate) fn bench(full: bool, accept: bool) -> Result<()> {
+    namespace::require_root()?;
+    setup::setup(false)?;
     time()?;
     println!("\nInstructions of each stage (the same on every run)");
     let counted = count_instructions()?;
@@ -29,7 +33,6 @@ pub(crate) fn bench(accept: bool) -> Result<()> {
         fs::write(root().join(ACCEPTED), lines)?;
         println!("  accepted: written to {ACCEPTED}");
     }
-    namespace::require_root()?;
     build::build()?;
     println!(
         "\nTime of the worker's thread for a packet of {} bytes, system calls included",
@@ -40,7 +43,10 @@ pub(crate) fn bench(accept: bool) -> Result<()> {
     println!("  {:>8.0} ns  a SIP request forwarded without state", cost.forward);
     println!("      {:.2}  of the bare rate per core", cost.pass / cost.forward);
     println!("\nWhole systems on one rig");
-    let mut rig = cargo(&["run", "--quiet", "--release", "--package", "bench", "--bin", "rig"]);
+    let mut rig = cargo(&["run", "--quiet", "--release", "--package", "bench", "--bin", "rig", "--"]);
+    if full {
+        rig.args(["--full", "--report", RESULTS]);
+    }
     let status = rig.status().context("running the rig")?;
     ensure!(status.success(), "the rig failed");
     Ok(())

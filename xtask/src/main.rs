@@ -40,8 +40,11 @@ enum Verb {
         /// Only suites whose name contains this.
         filter: Option<String>,
     },
-    /// Measure the stages of the packet path.
+    /// Measure the stages of the packet path, and whole systems side by side: a few minutes.
     Bench {
+        /// Everything, in some 30 minutes, with a report in bench/results.
+        #[arg(long)]
+        full: bool,
         /// Make today's instruction counts the ones that the tests compare with.
         #[arg(long)]
         accept: bool,
@@ -77,7 +80,7 @@ fn main() -> ExitCode {
         Verb::Build => build::build(),
         Verb::Demo(options) => demo::demo(&options),
         Verb::Test { filter } => test::test(filter.as_deref()),
-        Verb::Bench { accept } => bench::bench(accept),
+        Verb::Bench { full, accept } => bench::bench(full, accept),
         Verb::Load { iface, mode } => xdp::run(&["load", &iface, "--mode", &mode]),
         Verb::Unload { iface } => xdp::run(&["unload", &iface]),
         Verb::Status { iface } => xdp::run(&["status", &iface]),

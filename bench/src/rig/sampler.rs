@@ -8,8 +8,8 @@ use std::{
     time::Duration,
 };
 
-/// Time between two samples. An idle core gives none.
-const PERIOD: Duration = Duration::from_micros(200);
+/// Time between two samples: no multiple of the time between two packets. An idle core gives none.
+const PERIOD: Duration = Duration::from_nanos(193_939);
 
 /// Samples being taken; without `perf` there are none.
 pub(super) struct Sampler {

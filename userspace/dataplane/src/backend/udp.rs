@@ -6,37 +6,60 @@ use crate::{
     clock, slow_path,
     worker::{Arrival, Desk, Verdict},
 };
+use ahash::AHashMap;
+use arrayvec::ArrayVec;
 use media::PortPair;
 use mio::net::UdpSocket;
+use nix::{
+    errno::Errno,
+    sys::socket::{MsgFlags, MultiHeaders, SockaddrLike as _, SockaddrStorage, recvmmsg},
+};
 use packet::{DropReason, checksum::Sum};
 use std::{
-    collections::HashMap,
-    io,
+    io::{self, IoSliceMut},
     net::{IpAddr, SocketAddr},
+    os::fd::AsRawFd as _,
     time::Duration,
 };
 
-/// Datagrams read from one socket before the next gets its turn.
-const BATCH: usize = 64;
+/// Datagrams read with one system call.
+const READ: usize = 16;
+/// Such calls for one socket before the next gets its turn.
+const TURNS: usize = 4;
 const LARGEST: usize = 65_535;
 
 /// The backend of one worker.
 pub(crate) struct Udp {
     sockets: Sockets,
+    /// Sockets that may have something, each once.
     ready: Vec<usize>,
-    buffer: Box<[u8]>,
+    /// Those of the turn under way, so that both keep their memory.
+    turn: Vec<usize>,
+    reader: Reader,
 }
+
+/// What a system call reads into.
+struct Reader {
+    headers: MultiHeaders<SockaddrStorage>,
+    buffers: [Box<[u8]>; READ],
+}
+
+// SAFETY: the headers point into their own memory and, during a call only, into the buffers; all of it belongs to
+// the same value and moves to another thread with it.
+unsafe impl Send for Reader {}
 
 struct Bound {
     address: SocketAddr,
     socket: UdpSocket,
+    /// It is in [`Udp::ready`].
+    is_ready: bool,
 }
 
 struct Sockets {
     /// By token; a closed one leaves a gap that is used again.
     bound: Vec<Option<Bound>>,
     free: Vec<usize>,
-    by_address: HashMap<SocketAddr, usize>,
+    by_address: AHashMap<SocketAddr, usize>,
     registry: Option<mio::Registry>,
     figures: Figures,
     seen_at: Option<u32>,
@@ -48,7 +71,7 @@ impl Udp {
         let mut sockets = Sockets {
             bound: Vec::new(),
             free: Vec::new(),
-            by_address: HashMap::new(),
+            by_address: AHashMap::new(),
             registry: None,
             figures: Figures::default(),
             seen_at: None,
@@ -56,37 +79,71 @@ impl Udp {
         for address in listeners {
             sockets.open(*address)?;
         }
-        Ok(Self { sockets, ready: Vec::new(), buffer: vec![0; LARGEST].into_boxed_slice() })
+        let reader = Reader {
+            headers: MultiHeaders::preallocate(READ, None),
+            buffers: std::array::from_fn(|_| vec![0; LARGEST].into_boxed_slice()),
+        };
+        Ok(Self { sockets, ready: Vec::new(), turn: Vec::new(), reader })
     }
 
     /// Reads one socket; whether it may have more.
     fn read(&mut self, token: usize, desk: &mut Desk, now: Duration) -> (usize, bool) {
-        for n in 0..BATCH {
+        let mut all = 0;
+        for _ in 0..TURNS {
             let Some(bound) = self.sockets.bound.get(token).and_then(Option::as_ref) else {
-                return (n, false);
+                return (all, false);
             };
             let local = bound.address;
-            let (len, remote) = match bound.socket.recv_from(&mut self.buffer) {
+            let received = match self.reader.read(&bound.socket) {
                 Ok(received) => received,
-                Err(e) if e.kind() == io::ErrorKind::WouldBlock => return (n, false),
+                Err(Errno::EWOULDBLOCK) => return (all, false),
                 // An ICMP error of an earlier datagram is told here; the socket stays usable.
                 Err(_) => continue,
             };
-            let seen_at = clock::stamp(now);
-            self.sockets.seen_at = Some(seen_at);
-            let arrival = Arrival { local, remote, tos: 0, seen_at, checked: false };
-            let payload = &self.buffer[..len];
-            if let Verdict::Relay(relay, tos) = desk.process(now, &arrival, payload, &mut self.sockets) {
-                self.sockets.send(&Outgoing {
-                    from: relay.from,
-                    to: relay.to,
-                    payload,
-                    sum: Sum::new(),
-                    tos,
-                });
+            for ((len, remote), buffer) in received.iter().zip(&self.reader.buffers) {
+                let Some(remote) = *remote else { continue };
+                let seen_at = clock::stamp(now);
+                self.sockets.seen_at = Some(seen_at);
+                let arrival = Arrival { local, remote, tos: 0, seen_at, checked: false };
+                let payload = &buffer[..*len];
+                if let Verdict::Relay(relay, tos) = desk.process(now, &arrival, payload, &mut self.sockets) {
+                    let sum = Sum::new();
+                    self.sockets.send(&Outgoing { from: relay.from, to: relay.to, payload, sum, tos });
+                }
+            }
+            all += received.len();
+            if received.len() < READ {
+                return (all, false);
             }
         }
-        (BATCH, true)
+        (all, true)
+    }
+
+    fn note_ready(&mut self, token: usize) {
+        if let Some(bound) = self.sockets.bound.get_mut(token).and_then(Option::as_mut)
+            && !bound.is_ready
+        {
+            bound.is_ready = true;
+            self.ready.push(token);
+        }
+    }
+}
+
+impl Reader {
+    /// Takes what a socket has, up to [`READ`] datagrams: their lengths and sources.
+    fn read(&mut self, socket: &UdpSocket) -> Result<ArrayVec<(usize, Option<SocketAddr>), READ>, Errno> {
+        let mut pieces = self.buffers.each_mut().map(|buffer| [IoSliceMut::new(buffer)]);
+        let flags = MsgFlags::MSG_DONTWAIT;
+        let received = recvmmsg(socket.as_raw_fd(), &mut self.headers, pieces.iter_mut(), flags, None)?;
+        Ok(received.map(|message| (message.bytes, message.address.as_ref().and_then(source))).collect())
+    }
+}
+
+fn source(address: &SockaddrStorage) -> Option<SocketAddr> {
+    match address.family()? {
+        nix::sys::socket::AddressFamily::Inet => Some(SocketAddr::V4((*address.as_sockaddr_in()?).into())),
+        nix::sys::socket::AddressFamily::Inet6 => Some(SocketAddr::V6((*address.as_sockaddr_in6()?).into())),
+        _ => None,
     }
 }
 
@@ -100,7 +157,7 @@ impl Sockets {
         if let Some(registry) = &self.registry {
             registry.register(&mut socket, mio::Token(token), mio::Interest::READABLE)?;
         }
-        self.bound[token] = Some(Bound { address, socket });
+        self.bound[token] = Some(Bound { address, socket, is_ready: false });
         self.by_address.insert(address, token);
         Ok(())
     }
@@ -154,13 +211,19 @@ impl Backend for Udp {
 
     fn receive(&mut self, desk: &mut Desk, now: Duration) -> usize {
         let mut received = 0;
-        for token in std::mem::take(&mut self.ready) {
+        std::mem::swap(&mut self.ready, &mut self.turn);
+        for i in 0..self.turn.len() {
+            let token = self.turn[i];
+            if let Some(bound) = self.sockets.bound.get_mut(token).and_then(Option::as_mut) {
+                bound.is_ready = false;
+            }
             let (read, more) = self.read(token, desk, now);
             received += read;
             if more {
-                self.ready.push(token);
+                self.note_ready(token);
             }
         }
+        self.turn.clear();
         self.sockets.seen_at = None;
         received
     }
@@ -176,6 +239,7 @@ impl Backend for Udp {
             if let Some(bound) = bound {
                 registry.register(&mut bound.socket, mio::Token(token), mio::Interest::READABLE)?;
                 // What came before the registration is announced by no event.
+                bound.is_ready = true;
                 self.ready.push(token);
             }
         }
@@ -184,9 +248,7 @@ impl Backend for Udp {
     }
 
     fn on_ready(&mut self, token: mio::Token) {
-        if !self.ready.contains(&token.0) {
-            self.ready.push(token.0);
-        }
+        self.note_ready(token.0);
     }
 
     fn frames_missing(&self) -> u64 {
