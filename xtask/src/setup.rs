@@ -30,6 +30,7 @@ const TOOLS: &[Package] = &[
     package("chromium", "/usr/bin/chromium", "Chromium, which shows the status page in the tests"),
     package("python3-venv", "/usr/share/python-wheels", "room for schemathesis, which fuzzes the API"),
     package("valgrind", "/usr/bin/valgrind", "counts instructions in benches"),
+    package("linux-perf", "/usr/bin/perf", "samples what a core does in benches"),
 ];
 
 const COMPILER: &[Package] = &[

@@ -24,6 +24,9 @@ struct Args {
     /// Directory to write the report to.
     #[arg(long)]
     report: Option<PathBuf>,
+    /// Measure nothing: write page and charts of the report anew, from its data.
+    #[arg(long, requires = "report")]
+    redraw: bool,
     /// Only systems whose name contains this.
     #[arg(long, default_value = "")]
     system: String,
@@ -40,8 +43,11 @@ const MEMORY_CALLS: usize = 2_000;
 const SUSTAINED: Duration = Duration::from_secs(10);
 
 fn main() -> Result<()> {
-    lab::namespace::require_root()?;
     let args = Args::parse();
+    if let (true, Some(directory)) = (args.redraw, &args.report) {
+        return Report::read(directory)?.write(directory);
+    }
+    lab::namespace::require_root()?;
     let effort = if args.full { Effort::FULL } else { Effort::QUICK };
     let contests = contest::all();
     let others = ["sessions", "peers", "workers", "failover", "memory"];

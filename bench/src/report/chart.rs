@@ -1,7 +1,7 @@
-//! Charts: horizontal bars, one panel for each load.
+//! Charts: horizontal bars, one panel for each main load.
 
 use super::{Report, page::thousands};
-use crate::run::contest::Figures;
+use crate::run::contest::{Figures, MAIN, Standing};
 use svg::{
     Document,
     node::element::{Rectangle, Style, Text},
@@ -39,17 +39,18 @@ fn colour(system: &str) -> &'static str {
     if system.starts_with("strowger") { OURS } else { THEIRS }
 }
 
-/// A panel for each contest, a bar for each system that has what is shown.
+/// A panel for each main contest, a bar for each system that has what is shown.
 fn panels(
     report: &Report,
     suffix: impl Fn(&str) -> String,
     bar: impl Fn(&Figures, &str) -> Option<Bar>,
 ) -> Vec<Panel> {
-    let panel = |standing: &crate::run::contest::Standing| Panel {
+    let panel = |standing: &Standing| Panel {
         title: format!("{}: {}", standing.title, suffix(&standing.unit)),
         bars: standing.figures.iter().filter_map(|f| bar(f, &standing.unit)).collect(),
     };
-    report.contests.iter().map(panel).filter(|p| !p.bars.is_empty()).collect()
+    let main = report.contests.iter().filter(|standing| MAIN.contains(&standing.name.as_str()));
+    main.map(panel).filter(|p| !p.bars.is_empty()).collect()
 }
 
 /// Highest rate without loss on one core.

@@ -1,11 +1,11 @@
 //! What the figures are of.
 
 use anyhow::Result;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::{fs, process::Command};
 
 /// Machine and versions.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Deserialize, Serialize)]
 pub struct Machine {
     /// Day of the run.
     pub date: String,

@@ -8,11 +8,14 @@ pub use machine::Machine;
 
 use crate::run::{contest::Standing, failover::Failover, memory::Memory, scaling::Series};
 use anyhow::{Context as _, Result};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::{fs, path::Path};
 
+/// The raw data.
+const DATA: &str = "data.json";
+
 /// All that was measured in one run.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Deserialize, Serialize)]
 pub struct Report {
     /// Where.
     pub machine: Machine,
@@ -44,6 +47,15 @@ impl Report {
         })
     }
 
+    /// One that was written before.
+    ///
+    /// # Errors
+    /// There is none, or it is of another version.
+    pub fn read(directory: &Path) -> Result<Self> {
+        let text = fs::read_to_string(directory.join(DATA)).with_context(|| format!("reading {DATA}"))?;
+        serde_json::from_str(&text).with_context(|| format!("reading {DATA}"))
+    }
+
     /// Writes all files of it to a directory.
     ///
     /// # Errors
@@ -53,7 +65,7 @@ impl Report {
         let put = |name: &str, text: String| {
             fs::write(directory.join(name), text).with_context(|| format!("writing {name}"))
         };
-        put("data.json", serde_json::to_string_pretty(self)? + "\n")?;
+        put(DATA, serde_json::to_string_pretty(self)? + "\n")?;
         put("README.md", page::markdown(self))?;
         put("rate.svg", chart::rates(self))?;
         put("latency.svg", chart::latencies(self))?;

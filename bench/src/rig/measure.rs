@@ -11,7 +11,7 @@ use super::{
 };
 use anyhow::{Result, ensure};
 use dataplane::{pin, port::Port};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
 /// Trials of which the middle one counts.
@@ -35,7 +35,7 @@ pub struct Bout<'a> {
 }
 
 /// Loss, order and latency of a trial.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Deserialize, Serialize)]
 pub struct Outcome {
     /// Sent a second.
     pub rate: f64,
@@ -58,7 +58,7 @@ pub struct Outcome {
 }
 
 /// Processor time for one packet, or for whatever the load begins, in nanoseconds.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Deserialize, Serialize)]
 pub struct Cost {
     /// At which rate.
     pub rate: f64,
@@ -69,7 +69,7 @@ pub struct Cost {
 }
 
 /// What the core did for one packet, in nanoseconds.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Deserialize, Serialize)]
 pub struct Core {
     /// In user space.
     pub user_ns: f64,
@@ -112,25 +112,42 @@ impl<'a> Bout<'a> {
         Ok(bout)
     }
 
-    /// The running system.
-    pub fn system(&self) -> &dyn System {
-        &*self.system
-    }
-
     /// One go.
     ///
     /// # Errors
     /// A system with memory had losses and does not start again.
     pub fn trial(&mut self, trial: Trial) -> Result<Account> {
+        let account = self.go(trial);
+        self.mend(&account)?;
+        Ok(account)
+    }
+
+    fn go(&mut self, trial: Trial) -> Account {
         let Self { port, load, answers, .. } = self;
-        let account = pinned(port, &mut **load, answers, trial);
+        pinned(port, &mut **load, answers, trial)
+    }
+
+    /// Starts a system with memory again after losses.
+    fn mend(&mut self, account: &Account) -> Result<()> {
         if account.lost() > 0 && self.system.has_memory() {
             // The old one holds the addresses of the new one until it is gone.
             self.system = Box::new(Gone);
             self.system = (self.start)(&self.rig)?;
             self.load = (self.make)(&*self.system, self.rig.ends()?);
         }
-        Ok(account)
+        Ok(())
+    }
+
+    /// One go, and the part of its time that the system's threads were busy.
+    ///
+    /// # Errors
+    /// As [`Bout::trial`].
+    pub fn busy(&mut self, trial: Trial) -> Result<(Account, f64)> {
+        let before = self.system.time()?;
+        let account = self.go(trial);
+        let busy = self.system.time()?.saturating_sub(before);
+        self.mend(&account)?;
+        Ok((account, busy.as_secs_f64() / trial.length.as_secs_f64()))
     }
 
     /// The highest rate without loss, searched from one upwards.
@@ -156,22 +173,21 @@ impl<'a> Bout<'a> {
     /// # Errors
     /// Nothing arrives, or the system is gone.
     pub fn cost(&mut self, rate: f64, length: Duration) -> Result<Cost> {
-        let threads = self.system.time()?;
-        let account = self.trial(Trial::new(rate, length))?;
-        let threads = self.system.time()?.saturating_sub(threads);
+        let trial = Trial::new(rate, length);
+        let (account, busy) = self.busy(trial)?;
         let refusal = self.load.refusal().unwrap_or_default();
         ensure!(account.arrived > 0, "nothing arrives at {rate} a second {refusal}");
-        let each = |time: Duration| time.as_nanos() as f64 / account.arrived as f64;
         // Once more, since sampling costs time of its own.
         let sampler = Sampler::start(SYSTEM_CORE);
-        let sampled = self.trial(Trial::new(rate, length))?;
+        let sampled = self.trial(trial)?;
         let each_sampled = |time: Duration| time.as_nanos() as f64 / sampled.arrived.max(1) as f64;
         let core = sampler.and_then(Sampler::finish).map(|share| Core {
             user_ns: each_sampled(share.user),
             system_ns: each_sampled(share.system),
             softirq_ns: each_sampled(share.softirq),
         });
-        Ok(Cost { rate: account.rate(), threads_ns: each(threads), core })
+        let threads_ns = busy * length.as_nanos() as f64 / account.arrived as f64;
+        Ok(Cost { rate: account.rate(), threads_ns, core })
     }
 }
 

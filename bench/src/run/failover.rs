@@ -17,7 +17,7 @@ use crate::rig::{
 };
 use anyhow::{Result, ensure};
 use dataplane::clock;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
 /// The peer that dies.
@@ -32,7 +32,7 @@ const AFTER: Duration = Duration::from_secs(12);
 const PATIENCE: Duration = Duration::from_secs(8);
 
 /// What became of the calls.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Deserialize, Serialize)]
 pub struct Failover {
     /// Name of the system.
     pub system: String,
@@ -71,8 +71,7 @@ fn one(name: &str, start: impl Fn(&Rig) -> Result<Box<dyn System>>) -> Result<Fa
     let mut port = rig.client_port()?;
     let ends = rig.ends()?;
     let system = start(&rig)?;
-    let flows = system.flows();
-    let mut talk = Talk::new(Topic::Call, flows[0], ends);
+    let mut talk = Talk::new(Topic::Call, system.signalling(), ends);
     let mut answers = Answers::new(ends);
     let trial = |length, settle| Trial { rate: RATE, length, settle };
     let before = pinned(&mut port, &mut talk, &mut answers, trial(BEFORE, Duration::from_millis(500)));

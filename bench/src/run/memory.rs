@@ -8,10 +8,10 @@ use crate::rig::{
     },
 };
 use anyhow::Result;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// Of one system.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Deserialize, Serialize)]
 pub struct Memory {
     /// Name of the system.
     pub system: String,

@@ -16,11 +16,11 @@ use crate::rig::{
     },
 };
 use anyhow::Result;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::net::SocketAddr;
 
 /// One series.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Deserialize, Serialize)]
 pub struct Series {
     /// What there is more of.
     pub of: String,
@@ -33,7 +33,7 @@ pub struct Series {
 }
 
 /// One point.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Deserialize, Serialize)]
 pub struct Point {
     /// How many.
     pub count: usize,
@@ -45,8 +45,8 @@ pub struct Point {
 
 const RTP_RATE: f64 = 400_000.0;
 const SIP_RATE: f64 = 200_000.0;
-/// Two workers share the core of the generator.
-const WORKERS_RATE: f64 = 100_000.0;
+/// For each worker: the second one shares the core of the generator.
+const WORKER_RATE: f64 = 50_000.0;
 /// The cost is measured so often, and the least is taken: what disturbs only ever adds.
 const TIMES: usize = 3;
 
@@ -118,7 +118,7 @@ pub fn peers(effort: Effort, mut tell: impl FnMut(&Point)) -> Result<Series> {
     Ok(Series { of: "peers".into(), load: "INVITEs without state".into(), rate: SIP_RATE, points })
 }
 
-/// INVITEs without state to one worker and to two, each with a queue of its own.
+/// INVITEs without state to one worker and to two, each with a queue of its own and as many packets as the other.
 ///
 /// # Errors
 /// The node does not start.
@@ -129,10 +129,15 @@ pub fn workers(effort: Effort, mut tell: impl FnMut(&Point)) -> Result<Series> {
             let setup = Setup { state: "stateless", workers: count as usize, ..Setup::default() };
             Ok(Box::new(Node::start(rig, &setup)?))
         };
-        let strowger_ns = cost(count, &node, Kind::Invite, Some(2), WORKERS_RATE, effort)?;
+        let strowger_ns = cost(count, &node, Kind::Invite, Some(2), WORKER_RATE * f64::from(count), effort)?;
         let point = Point { count: count as usize, strowger_ns, echo_ns: None };
         tell(&point);
         points.push(point);
     }
-    Ok(Series { of: "workers".into(), load: "INVITEs without state".into(), rate: WORKERS_RATE, points })
+    Ok(Series {
+        of: "workers".into(),
+        load: "INVITEs without state to each worker".into(),
+        rate: WORKER_RATE,
+        points,
+    })
 }

@@ -1,5 +1,6 @@
 //! What packets and transactions cost in memory, counted by the allocator.
 
+use bench::stages;
 use std::{
     alloc::{GlobalAlloc, Layout, System},
     cell::Cell,
@@ -49,7 +50,7 @@ static ALLOCATOR: Counting = Counting;
 
 #[test]
 fn a_relayed_packet_allocates_nothing() {
-    let mut relay = bench::Relay::new();
+    let mut relay = stages::Relay::new();
     assert!(allocations() > 20, "the counter counts");
     relay.one();
     let before = allocations();
@@ -63,7 +64,7 @@ fn a_relayed_packet_allocates_nothing() {
 
 #[test]
 fn a_request_forwarded_without_state_allocates_nothing() {
-    for mut forwarder in [bench::Forwarder::invite(), bench::Forwarder::bye()] {
+    for mut forwarder in [stages::Forwarder::invite(), stages::Forwarder::bye()] {
         // The journal of calls fills up first.
         (0..3_000).for_each(|_| forwarder.one());
         let before = allocations();
@@ -79,7 +80,7 @@ const BYTES_OF_A_TRANSACTION: i64 = 3_072;
 #[test]
 fn a_worker_holds_100_000_transactions_in_stated_memory_and_refuses_more() {
     const MANY: usize = 100_000;
-    let mut load = bench::Load::new(MANY);
+    let mut load = stages::Load::new(MANY);
     load.place(0);
     let before = held();
     (1..MANY).for_each(|n| load.place(n));

@@ -16,6 +16,14 @@ pub trait System {
     /// Where the load goes.
     fn flows(&self) -> Vec<Flow>;
 
+    /// Where requests without state go.
+    ///
+    /// # Panics
+    /// It has no flows.
+    fn signalling(&self) -> Flow {
+        self.flows()[0]
+    }
+
     /// Processor time of its threads so far. What soft interrupts use on its behalf is in it where they interrupt
     /// one of its threads.
     ///

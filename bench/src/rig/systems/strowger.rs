@@ -26,7 +26,7 @@ const ENDS: Ends = Ends {
 };
 
 /// Where every request is forwarded without state, beside the calls.
-pub const PLAIN: &str = "192.0.2.1:5064";
+const PLAIN: &str = "192.0.2.1:5064";
 
 /// What a node is to do.
 #[derive(Clone, Debug)]
@@ -147,11 +147,16 @@ impl Node {
 
 impl System for Node {
     fn flows(&self) -> Vec<Flow> {
-        let from = socket(SENDER);
         if self.dialogs.is_empty() {
-            return vec![Flow { from, to: socket(LISTENER) }];
+            return vec![self.signalling()];
         }
+        let from = socket(SENDER);
         self.dialogs.iter().map(|d| Flow { from, to: d.media }).collect()
+    }
+
+    fn signalling(&self) -> Flow {
+        let to = if self.dialogs.is_empty() { LISTENER } else { PLAIN };
+        Flow { from: socket(SENDER), to: socket(to) }
     }
 
     fn time(&self) -> Result<Duration> {
