@@ -201,9 +201,6 @@ impl System for Gone {
     fn time(&self) -> Result<Duration> {
         Ok(Duration::ZERO)
     }
-    fn memory(&self) -> Result<u64> {
-        Ok(0)
-    }
 }
 
 /// On a thread of its own, so that what is started later is not pinned with it.

@@ -3,7 +3,7 @@
 use crate::rig::{
     Rig,
     systems::{
-        System, rtpengine,
+        rtpengine,
         strowger::{Node, Setup},
     },
 };

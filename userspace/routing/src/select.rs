@@ -166,10 +166,10 @@ impl Group {
             .collect();
     }
 
-    /// The member whose share a point below the sum of all lies in.
-    fn member_at(&self, point: u64) -> Option<PeerId> {
-        let total = self.members.last()?.1;
-        let part = (point * self.starts.len() as u64 / total) as usize;
+    /// The member whose share a roll falls into.
+    fn member_at(&self, roll: u32) -> Option<PeerId> {
+        let point = draw(roll, self.members.last()?.1);
+        let part = draw(roll, self.starts.len() as u64) as usize;
         let start = *self.starts.get(part)? as usize;
         // The first member of the next part may hold the end of this one.
         let end = self.starts.get(part + 1).map_or(self.members.len(), |end| *end as usize + 1);
@@ -180,8 +180,7 @@ impl Group {
 
     fn pick(&self, table: &Table, tried: &[PeerId], roll: u32) -> Option<PeerId> {
         if tried.is_empty() {
-            let point = draw(roll, self.members.last()?.1);
-            return self.member_at(point);
+            return self.member_at(roll);
         }
         let left = || {
             let untried = self.members.iter().filter(|(id, _)| !tried.contains(id));

@@ -165,9 +165,14 @@ fn every_point_of_the_shares_finds_its_member_whatever_their_sizes() {
             .collect();
         let mut group = Group { why: Why::Local, priority: 0, members, starts: vec![], zoned: false };
         group.index();
-        for point in (0..sum.min(2_000)).chain(sum.saturating_sub(2_000)..sum) {
+        // The edges of all shares among them.
+        let edges = group.members.iter().map(|(_, edge)| ((*edge << 32) / sum) as u32);
+        let edges = edges.flat_map(|edge| [edge.wrapping_sub(1), edge, edge.wrapping_add(1)]);
+        let even = (0..=u32::MAX).step_by(100_003);
+        for roll in edges.chain(even).chain([u32::MAX]) {
+            let point = draw(roll, sum);
             let expected = group.members.iter().find(|(_, sum)| *sum > point).map(|(id, _)| *id);
-            assert_eq!(group.member_at(point), expected, "{shares:?} at {point}");
+            assert_eq!(group.member_at(roll), expected, "{shares:?} at {roll}");
         }
     }
 }

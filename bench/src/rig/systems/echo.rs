@@ -1,6 +1,6 @@
 //! The limit of the rig: each frame goes back in its place, addresses swapped and nothing else done.
 
-use super::{System, memory_of, thread::Thread};
+use super::{System, thread::Thread};
 use crate::rig::{Flow, RING, Rig, SENDER, SYSTEM, address, socket};
 use anyhow::Result;
 use dataplane::port::{Fate, Port};
@@ -47,10 +47,6 @@ impl System for Echo {
 
     fn time(&self) -> Result<Duration> {
         self.thread.time()
-    }
-
-    fn memory(&self) -> Result<u64> {
-        memory_of(std::process::id())
     }
 
     fn has_memory(&self) -> bool {

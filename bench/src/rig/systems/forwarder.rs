@@ -1,7 +1,7 @@
 //! A plain forwarder with kernel sockets: what can be had without bypassing the kernel, by whoever does it well. It
 //! reads and sends whole batches with one system call each, and does nothing to a packet.
 
-use super::{System, memory_of, thread::Thread};
+use super::{System, thread::Thread};
 use crate::rig::{Flow, RECEIVER, Rig, SENDER, SYSTEM, socket};
 use anyhow::{Context as _, Result};
 use nix::sys::socket::{
@@ -61,10 +61,6 @@ impl System for Forwarder {
 
     fn time(&self) -> Result<Duration> {
         self.thread.time()
-    }
-
-    fn memory(&self) -> Result<u64> {
-        memory_of(std::process::id())
     }
 
     fn has_memory(&self) -> bool {

@@ -1,6 +1,6 @@
 //! Kamailio with one worker process, in three parts.
 
-use super::{System, memory_of, time_of};
+use super::{System, time_of};
 use crate::rig::{Flow, LISTENER, RECEIVER, Rig, SENDER, SYSTEM_CORE, socket};
 use anyhow::{Result, bail};
 use lab::{Process, node::Scratch};
@@ -88,10 +88,6 @@ impl System for Kamailio {
 
     fn time(&self) -> Result<Duration> {
         self.processes()?.into_iter().map(time_of).sum()
-    }
-
-    fn memory(&self) -> Result<u64> {
-        self.processes()?.into_iter().map(memory_of).sum()
     }
 }
 

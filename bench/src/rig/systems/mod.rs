@@ -31,12 +31,6 @@ pub trait System {
     /// It is gone.
     fn time(&self) -> Result<Duration>;
 
-    /// Bytes of memory that it holds.
-    ///
-    /// # Errors
-    /// It is gone.
-    fn memory(&self) -> Result<u64>;
-
     /// Whether it may be damaged or still busy after overload, so that it must be started again.
     fn has_memory(&self) -> bool {
         true

@@ -47,6 +47,14 @@ impl Relay {
         }
         Ok(Self { engine, flows, _scratch: scratch })
     }
+
+    /// Bytes of memory that it holds.
+    ///
+    /// # Errors
+    /// It is gone.
+    pub fn memory(&self) -> Result<u64> {
+        memory_of(self.engine.process().id())
+    }
 }
 
 impl System for Relay {
@@ -56,10 +64,6 @@ impl System for Relay {
 
     fn time(&self) -> Result<Duration> {
         time_of(self.engine.process().id())
-    }
-
-    fn memory(&self) -> Result<u64> {
-        memory_of(self.engine.process().id())
     }
 }
 

@@ -139,9 +139,12 @@ impl Node {
         Ok(())
     }
 
-    /// The node itself.
-    pub fn inner(&self) -> &StrowgerNode {
-        &self.node
+    /// Bytes of memory that it holds.
+    ///
+    /// # Errors
+    /// It is gone.
+    pub fn memory(&self) -> Result<u64> {
+        memory_of(self.node.id())
     }
 }
 
@@ -161,9 +164,5 @@ impl System for Node {
 
     fn time(&self) -> Result<Duration> {
         self.node.workers_time()
-    }
-
-    fn memory(&self) -> Result<u64> {
-        memory_of(self.node.id())
     }
 }
