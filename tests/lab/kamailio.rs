@@ -1,15 +1,9 @@
 //! Kamailio as a record-routing proxy between users and the node.
 
 use crate::{Namespace, Process};
-use anyhow::{Result, bail};
+use anyhow::Result;
 use rustix::process::Signal;
-use std::{
-    fs::{self, File},
-    net::SocketAddr,
-    path::Path,
-    process::Stdio,
-    time::Duration,
-};
+use std::{fs, net::SocketAddr, path::Path, process::Command, time::Duration};
 
 /// A running Kamailio.
 #[derive(Debug)]
@@ -44,22 +38,30 @@ impl Kamailio {
             .replace("@node_ip@", &node.ip().to_string())
             .replace("@node@", &node.to_string())
             .replace("@user@", &user.to_string());
-        let file = own.join("kamailio.cfg");
-        fs::write(&file, config)?;
         let mut command = namespace.command("kamailio");
-        // In the foreground, so that it ends with its owner; 16 MiB of shared memory are plenty.
-        command.args(["-DD", "-E", "-m", "16", "-Y"]).arg(&own).arg("-f").arg(&file);
+        // 16 MiB of shared memory are plenty.
+        command.args(["-m", "16"]);
         if rtpengine {
             command.args(["-A", "RTPENGINE"]);
         }
-        let log = own.join("log");
-        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(File::create(&log)?);
-        let mut process = Process::start("kamailio", &mut command)?;
-        std::thread::sleep(Duration::from_millis(300));
-        if process.ended().is_some() {
-            bail!("kamailio did not start: {}", fs::read_to_string(&log).unwrap_or_default());
-        }
-        Ok(Self { process })
+        Self::run(command, &own, &config)
+    }
+
+    /// Runs a command of one with a configuration; its files go to `directory`.
+    ///
+    /// # Errors
+    /// As [`Kamailio::start`].
+    pub fn run(mut command: Command, directory: &Path, config: &str) -> Result<Self> {
+        let file = directory.join("kamailio.cfg");
+        fs::write(&file, config)?;
+        // In the foreground, so that it ends with its owner.
+        command.args(["-DD", "-E", "-Y"]).arg(directory).arg("-f").arg(&file);
+        Ok(Self { process: Process::start_daemon("kamailio", &mut command, &directory.join("log"))? })
+    }
+
+    /// Its main process.
+    pub fn process(&self) -> &Process {
+        &self.process
     }
 }
 

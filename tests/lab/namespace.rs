@@ -45,6 +45,13 @@ impl Namespace {
         command
     }
 
+    /// The same, on one core only.
+    pub fn command_on(&self, core: usize, program: &str) -> Command {
+        let mut command = self.command("taskset");
+        command.args(["-c", &core.to_string(), program]);
+        command
+    }
+
     /// Runs `ip` inside.
     ///
     /// # Errors

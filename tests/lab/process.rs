@@ -3,9 +3,9 @@
 use anyhow::{Context as _, Result, bail};
 use rustix::process::{Pid, Signal, kill_process};
 use std::{
-    fs,
+    fs::{self, File},
     path::Path,
-    process::{Child, Command, ExitStatus},
+    process::{Child, Command, ExitStatus, Stdio},
     time::{Duration, Instant},
 };
 
@@ -34,6 +34,20 @@ impl Process {
     pub fn start(name: &str, command: &mut Command) -> Result<Self> {
         let child = command.spawn().with_context(|| format!("cannot start {name}: {command:?}"))?;
         Ok(Self { name: name.to_owned(), child })
+    }
+
+    /// Starts one that is to stay, with its complaints in a file.
+    ///
+    /// # Errors
+    /// It cannot be started, or ends at once; the error holds its complaints.
+    pub fn start_daemon(name: &str, command: &mut Command, log: &Path) -> Result<Self> {
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(File::create(log)?);
+        let mut process = Self::start(name, command)?;
+        std::thread::sleep(Duration::from_millis(500));
+        if process.ended().is_some() {
+            bail!("{name} did not start: {}", fs::read_to_string(log).unwrap_or_default());
+        }
+        Ok(process)
     }
 
     /// Its process id.

@@ -1,14 +1,8 @@
 //! rtpengine, which relays media for a Kamailio.
 
 use crate::{Namespace, Process};
-use anyhow::{Result, bail};
-use std::{
-    fs::{self, File},
-    net::IpAddr,
-    path::Path,
-    process::Stdio,
-    time::Duration,
-};
+use anyhow::Result;
+use std::{net::IpAddr, path::Path};
 
 /// Port of its control protocol, on loopback.
 pub const CONTROL: u16 = 2223;
@@ -39,25 +33,18 @@ impl Rtpengine {
         (threads, core): (usize, Option<usize>),
     ) -> Result<Self> {
         let log = directory.join("rtpengine.log");
-        let mut command = namespace.command(if core.is_some() { "taskset" } else { "rtpengine" });
-        if let Some(core) = core {
-            command.args(["-c", &core.to_string(), "rtpengine"]);
-        }
+        let mut command = match core {
+            Some(core) => namespace.command_on(core, "rtpengine"),
+            None => namespace.command("rtpengine"),
+        };
         command
             .arg("--foreground")
             .args(["--config-file=none", "--table=-1", "--log-stderr", "--log-level=4"])
             .arg(format!("--num-threads={threads}"))
             .arg(format!("--interface={address}"))
             .arg(format!("--listen-ng=127.0.0.1:{CONTROL}"))
-            .args(["--port-min=30000", "--port-max=39999"])
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(File::create(&log)?);
-        let mut process = Process::start("rtpengine", &mut command)?;
-        std::thread::sleep(Duration::from_millis(500));
-        if process.ended().is_some() {
-            bail!("rtpengine did not start: {}", fs::read_to_string(&log).unwrap_or_default());
-        }
+            .args(["--port-min=30000", "--port-max=39999"]);
+        let process = Process::start_daemon("rtpengine", &mut command, &log)?;
         Ok(Self { process })
     }
 

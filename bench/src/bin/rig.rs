@@ -18,7 +18,7 @@ use std::{path::PathBuf, time::Duration};
 #[derive(Debug, Parser)]
 #[command(name = "rig")]
 struct Args {
-    /// Everything, in some 20 minutes.
+    /// Everything, in some 30 minutes.
     #[arg(long)]
     full: bool,
     /// Directory to write the report to.
@@ -59,14 +59,14 @@ fn main() -> Result<()> {
         true => effort.full || is_quick,
         false => args.names.iter().any(|n| n == name),
     };
+    let chosen = || contests.iter().filter(|c| wanted(c.name, c.is_quick()));
+    if let Some(rate) = args.rate {
+        return chosen().try_for_each(|contest| sustain(contest, &args.system, rate));
+    }
     let command = if args.full { "cargo xtask bench --full" } else { "cargo xtask bench" };
     let mut report = Report::new(command.to_owned())?;
     // After each part, so that what was measured is not lost with what goes wrong later.
     let keep = |report: &Report| args.report.as_ref().map_or(Ok(()), |directory| report.write(directory));
-    let chosen = || contests.iter().filter(|c| wanted(c.name, c.is_quick));
-    if let Some(rate) = args.rate {
-        return chosen().try_for_each(|contest| sustain(contest, &args.system, rate));
-    }
     for contest in chosen() {
         report.contests.push(hold(contest, effort, &args.system)?);
         keep(&report)?;

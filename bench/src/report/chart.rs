@@ -43,11 +43,11 @@ fn colour(system: &str) -> &'static str {
 fn panels(
     report: &Report,
     suffix: impl Fn(&str) -> String,
-    bar: impl Fn(&Figures, &str) -> Option<Bar>,
+    bar: impl Fn(&Figures) -> Option<Bar>,
 ) -> Vec<Panel> {
     let panel = |standing: &Standing| Panel {
         title: format!("{}: {}", standing.title, suffix(&standing.unit)),
-        bars: standing.figures.iter().filter_map(|f| bar(f, &standing.unit)).collect(),
+        bars: standing.figures.iter().filter_map(&bar).collect(),
     };
     let main = report.contests.iter().filter(|standing| MAIN.contains(&standing.name.as_str()));
     main.map(panel).filter(|p| !p.bars.is_empty()).collect()
@@ -55,7 +55,7 @@ fn panels(
 
 /// Highest rate without loss on one core.
 pub(super) fn rates(report: &Report) -> String {
-    let bar = |figures: &Figures, _: &str| {
+    let bar = |figures: &Figures| {
         let rate = figures.best.as_ref()?.rate;
         let parts = vec![(rate, colour(&figures.system))];
         Some(Bar { name: figures.system.clone(), parts, label: thousands(rate) })
@@ -65,7 +65,7 @@ pub(super) fn rates(report: &Report) -> String {
 
 /// Median and 99th percentile at half the highest rate.
 pub(super) fn latencies(report: &Report) -> String {
-    let bar = |figures: &Figures, _: &str| {
+    let bar = |figures: &Figures| {
         let half = figures.half.as_ref()?;
         let parts = vec![(half.p50_us, PARTS[0]), ((half.p99_us - half.p50_us).max(0.0), PARTS[1])];
         let label = format!("{} / {}", thousands(half.p50_us), thousands(half.p99_us));
@@ -77,7 +77,7 @@ pub(super) fn latencies(report: &Report) -> String {
 
 /// Processor time of the core for a packet, by kind.
 pub(super) fn costs(report: &Report) -> String {
-    let bar = |figures: &Figures, _: &str| {
+    let bar = |figures: &Figures| {
         let cost = figures.cost.as_ref()?.core.as_ref()?;
         let values = [cost.user_ns, cost.system_ns, cost.softirq_ns];
         let label = thousands(values.iter().sum());

@@ -138,16 +138,16 @@ impl<'a> Bout<'a> {
         Ok(())
     }
 
-    /// One go, and the part of its time that the system's threads were busy.
+    /// One go, and the processor time of the system's threads in it.
     ///
     /// # Errors
     /// As [`Bout::trial`].
-    pub fn busy(&mut self, trial: Trial) -> Result<(Account, f64)> {
+    pub fn timed(&mut self, trial: Trial) -> Result<(Account, Duration)> {
         let before = self.system.time()?;
         let account = self.go(trial);
-        let busy = self.system.time()?.saturating_sub(before);
+        let time = self.system.time()?.saturating_sub(before);
         self.mend(&account)?;
-        Ok((account, busy.as_secs_f64() / trial.length.as_secs_f64()))
+        Ok((account, time))
     }
 
     /// The highest rate without loss, searched from one upwards.
@@ -168,15 +168,24 @@ impl<'a> Bout<'a> {
         Ok(accounts.swap_remove(TIMES / 2))
     }
 
+    /// Nanoseconds of the system's threads for a packet at a rate.
+    ///
+    /// # Errors
+    /// Nothing arrives, or the system is gone.
+    pub fn time_of_each(&mut self, trial: Trial) -> Result<f64> {
+        let (account, time) = self.timed(trial)?;
+        let refusal = self.load.refusal().unwrap_or_default();
+        ensure!(account.arrived > 0, "nothing arrives at {} a second {refusal}", trial.rate);
+        Ok(time.as_nanos() as f64 / account.arrived as f64)
+    }
+
     /// What a packet costs at a rate.
     ///
     /// # Errors
     /// Nothing arrives, or the system is gone.
     pub fn cost(&mut self, rate: f64, length: Duration) -> Result<Cost> {
         let trial = Trial::new(rate, length);
-        let (account, busy) = self.busy(trial)?;
-        let refusal = self.load.refusal().unwrap_or_default();
-        ensure!(account.arrived > 0, "nothing arrives at {rate} a second {refusal}");
+        let threads_ns = self.time_of_each(trial)?;
         // Once more, since sampling costs time of its own.
         let sampler = Sampler::start(SYSTEM_CORE);
         let sampled = self.trial(trial)?;
@@ -186,8 +195,7 @@ impl<'a> Bout<'a> {
             system_ns: each_sampled(share.system),
             softirq_ns: each_sampled(share.softirq),
         });
-        let threads_ns = busy * length.as_nanos() as f64 / account.arrived as f64;
-        Ok(Cost { rate: account.rate(), threads_ns, core })
+        Ok(Cost { rate: sampled.rate(), threads_ns, core })
     }
 }
 

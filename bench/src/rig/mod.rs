@@ -121,10 +121,7 @@ impl Rig {
     /// The kernel refuses.
     pub fn client_port(&self) -> Result<Port> {
         let range = MediaRange { first: 40_000, last: 49_999 };
-        let steered: Vec<(IpAddr, MediaRange)> = [SENDER, RECEIVER]
-            .iter()
-            .filter_map(|a| Some((a.parse::<SocketAddr>().ok()?.ip(), range)))
-            .collect();
+        let steered = [SENDER, RECEIVER].map(|end| (socket(end).ip(), range));
         Ok(self.client.enter(|| Port::open("wire", self.queues, &steered, RING))??)
     }
 }

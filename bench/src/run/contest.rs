@@ -32,8 +32,6 @@ pub struct Contest {
     pub title: &'static str,
     /// What is counted.
     pub unit: &'static str,
-    /// Whether a quick run has it.
-    pub is_quick: bool,
     /// Where the search for the highest rate begins.
     from: f64,
     /// Rate at which costs are compared.
@@ -70,19 +68,19 @@ pub struct Standing {
 
 /// Names of those that a quick run has and that are drawn.
 pub const MAIN: [&str; 3] = ["rtp", "invite", "calls"];
-/// The bare echo.
-pub const ECHO: &str = "bare AF_XDP echo";
-/// Our own.
+/// Names of systems that take part in more than contests.
 pub const STROWGER: &str = "strowger";
-/// Plain sockets.
-pub const FORWARDER: &str = "UDP forwarder";
+/// See [`STROWGER`].
+pub const KAMAILIO: &str = "Kamailio tm + dispatcher";
+/// See [`STROWGER`].
+pub const RTPENGINE: &str = "rtpengine";
 
 fn boxed(system: impl System + 'static) -> Box<dyn System> {
     Box::new(system)
 }
 
 fn echo(flows: usize) -> (&'static str, Box<Start<'static>>) {
-    (ECHO, Box::new(move |rig: &Rig| Ok(boxed(Echo::start(rig, flows)?))))
+    ("bare AF_XDP echo", Box::new(move |rig: &Rig| Ok(boxed(Echo::start(rig, flows)?))))
 }
 
 fn node(name: &'static str, setup: impl Fn() -> Setup + 'static) -> (&'static str, Box<Start<'static>>) {
@@ -90,11 +88,11 @@ fn node(name: &'static str, setup: impl Fn() -> Setup + 'static) -> (&'static st
 }
 
 fn forwarder(flows: usize) -> (&'static str, Box<Start<'static>>) {
-    (FORWARDER, Box::new(move |rig: &Rig| Ok(boxed(Forwarder::start(rig, flows)?))))
+    ("UDP forwarder", Box::new(move |rig: &Rig| Ok(boxed(Forwarder::start(rig, flows)?))))
 }
 
 fn rtpengine(calls: usize) -> (&'static str, Box<Start<'static>>) {
-    ("rtpengine", Box::new(move |rig: &Rig| Ok(boxed(rtpengine::Relay::start(rig, calls)?))))
+    (RTPENGINE, Box::new(move |rig: &Rig| Ok(boxed(rtpengine::Relay::start(rig, calls)?))))
 }
 
 fn kamailio(name: &'static str, part: Part) -> (&'static str, Box<Start<'static>>) {
@@ -105,7 +103,7 @@ fn stateful() -> Vec<(&'static str, Box<Start<'static>>)> {
     vec![
         node(STROWGER, Setup::default),
         node("strowger, kernel sockets", || Setup { dataplane: SOCKETS, ..Setup::default() }),
-        kamailio("Kamailio tm + dispatcher", Part::Stateful),
+        kamailio(KAMAILIO, Part::Stateful),
     ]
 }
 
@@ -139,7 +137,6 @@ pub fn all() -> Vec<Contest> {
         name,
         title,
         unit,
-        is_quick: MAIN.contains(&name),
         from,
         common,
         load,
@@ -225,13 +222,23 @@ pub fn all() -> Vec<Contest> {
 }
 
 impl Contest {
+    /// Whether a quick run has it.
+    pub fn is_quick(&self) -> bool {
+        MAIN.contains(&self.name)
+    }
+
+    /// Systems whose name contains this.
+    fn chosen(&self, only: &str) -> impl Iterator<Item = &(&'static str, Box<Start<'static>>)> {
+        self.systems.iter().filter(move |(name, _)| name.contains(only))
+    }
+
     /// Has all systems take part whose name contains `only`, one after the other; `tell` hears of each at once.
     ///
     /// # Errors
     /// One does not start.
     pub fn hold(&self, effort: Effort, only: &str, mut tell: impl FnMut(&Figures)) -> Result<Standing> {
         let mut figures = Vec::new();
-        for (name, start) in self.systems.iter().filter(|(name, _)| name.contains(only)) {
+        for (name, start) in self.chosen(only) {
             let measured =
                 self.measure(name, start, effort).with_context(|| format!("{}: {name}", self.name))?;
             tell(&measured);
@@ -250,10 +257,10 @@ impl Contest {
     /// # Errors
     /// One does not start.
     pub fn sustain(&self, only: &str, trial: Trial, mut tell: impl FnMut(&str, &Outcome, f64)) -> Result<()> {
-        for (name, start) in self.systems.iter().filter(|(name, _)| name.contains(only)) {
+        for (name, start) in self.chosen(only) {
             let mut bout = Bout::new(1, start, &self.load)?;
-            let (account, busy) = bout.busy(trial)?;
-            tell(name, &Outcome::from(&account), busy);
+            let (account, time) = bout.timed(trial)?;
+            tell(name, &Outcome::from(&account), time.as_secs_f64() / trial.length.as_secs_f64());
         }
         Ok(())
     }

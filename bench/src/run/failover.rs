@@ -1,5 +1,6 @@
 //! One of two peers dies under load, without a word.
 
+use super::contest::{KAMAILIO, STROWGER};
 use crate::rig::{
     RECEIVER, Rig,
     generator::Trial,
@@ -63,7 +64,7 @@ pub fn measure() -> Result<Vec<Failover>> {
     let kamailio = |rig: &Rig| -> Result<Box<dyn System>> {
         Ok(Box::new(Kamailio::start(rig, Part::Stateful, &[RECEIVER, MORTAL])?))
     };
-    Ok(vec![one("strowger", strowger)?, one("Kamailio tm + dispatcher", kamailio)?])
+    Ok(vec![one(STROWGER, strowger)?, one(KAMAILIO, kamailio)?])
 }
 
 fn one(name: &str, start: impl Fn(&Rig) -> Result<Box<dyn System>>) -> Result<Failover> {

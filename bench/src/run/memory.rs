@@ -1,5 +1,6 @@
 //! Memory of a call whose media is relayed.
 
+use super::contest::{RTPENGINE, STROWGER};
 use crate::rig::{
     Rig,
     systems::{
@@ -44,7 +45,7 @@ pub fn measure(calls: usize) -> Result<Vec<Memory>> {
         rtpengine::Relay::start(&rig, calls)?.memory()
     };
     Ok(vec![
-        Memory { system: "strowger".into(), calls, idle: strowger(1)?, full: strowger(calls)? },
-        Memory { system: "rtpengine".into(), calls, idle: rtpengine(1)?, full: rtpengine(calls)? },
+        Memory { system: STROWGER.into(), calls, idle: strowger(1)?, full: strowger(calls)? },
+        Memory { system: RTPENGINE.into(), calls, idle: rtpengine(1)?, full: rtpengine(calls)? },
     ])
 }

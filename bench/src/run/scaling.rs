@@ -3,6 +3,7 @@
 use super::Effort;
 use crate::rig::{
     Flow, LISTENER, RECEIVER, Rig, SENDER,
+    generator::Trial,
     load::{
         Ends, Load,
         stream::{Kind, Stream},
@@ -65,7 +66,7 @@ fn cost(
     let mut bout = Bout::new(queues, start, &make)?;
     let mut least = f64::INFINITY;
     for _ in 0..TIMES {
-        least = least.min(bout.cost(rate, effort.long / 2)?.threads_ns);
+        least = least.min(bout.time_of_each(Trial::new(rate, effort.long / 2))?);
     }
     Ok(least)
 }
@@ -77,23 +78,29 @@ fn distinct(count: usize) -> Vec<Flow> {
     (0..count).map(|n| Flow { from: from(n), to: socket(LISTENER) }).collect()
 }
 
+/// A point for each number; `tell` hears of each at once.
+fn each<N>(
+    counts: impl IntoIterator<Item = N>,
+    mut tell: impl FnMut(&Point),
+    one: impl Fn(N) -> Result<Point>,
+) -> Result<Vec<Point>> {
+    counts.into_iter().map(|count| one(count).inspect(&mut tell)).collect()
+}
+
 /// RTP of more and more calls.
 ///
 /// # Errors
 /// A system does not start.
-pub fn sessions(effort: Effort, mut tell: impl FnMut(&Point)) -> Result<Series> {
-    let mut points = Vec::new();
-    for count in [100, 1_000, 10_000, 100_000] {
+pub fn sessions(effort: Effort, tell: impl FnMut(&Point)) -> Result<Series> {
+    let points = each([100, 1_000, 10_000, 100_000], tell, |count| {
         let node = |rig: &Rig| -> Result<Box<dyn System>> {
             Ok(Box::new(Node::start(rig, &Setup { calls: count, ..Setup::default() })?))
         };
         let echo = |rig: &Rig| -> Result<Box<dyn System>> { Ok(Box::new(Echo::start(rig, count)?)) };
         let strowger_ns = cost(1, &node, Kind::Rtp, None, RTP_RATE, effort)?;
         let echo_ns = Some(cost(1, &echo, Kind::Rtp, None, RTP_RATE, effort)?);
-        let point = Point { count, strowger_ns, echo_ns };
-        tell(&point);
-        points.push(point);
-    }
+        Ok(Point { count, strowger_ns, echo_ns })
+    })?;
     Ok(Series { of: "calls".into(), load: "RTP, flow after flow".into(), rate: RTP_RATE, points })
 }
 
@@ -101,9 +108,8 @@ pub fn sessions(effort: Effort, mut tell: impl FnMut(&Point)) -> Result<Series> 
 ///
 /// # Errors
 /// The node does not start.
-pub fn peers(effort: Effort, mut tell: impl FnMut(&Point)) -> Result<Series> {
-    let mut points = Vec::new();
-    for count in [10, 100, 1_000, 10_000] {
+pub fn peers(effort: Effort, tell: impl FnMut(&Point)) -> Result<Series> {
+    let points = each([10, 100, 1_000, 10_000], tell, |count| {
         let host = socket(RECEIVER).ip();
         let peers: Vec<_> = (0..count).map(|n| SocketAddr::new(host, 40_000 + n)).collect();
         let node = |rig: &Rig| -> Result<Box<dyn System>> {
@@ -111,10 +117,8 @@ pub fn peers(effort: Effort, mut tell: impl FnMut(&Point)) -> Result<Series> {
             Ok(Box::new(Node::start(rig, &setup)?))
         };
         let strowger_ns = cost(1, &node, Kind::Invite, None, SIP_RATE, effort)?;
-        let point = Point { count: count.into(), strowger_ns, echo_ns: None };
-        tell(&point);
-        points.push(point);
-    }
+        Ok(Point { count: count.into(), strowger_ns, echo_ns: None })
+    })?;
     Ok(Series { of: "peers".into(), load: "INVITEs without state".into(), rate: SIP_RATE, points })
 }
 
@@ -122,18 +126,15 @@ pub fn peers(effort: Effort, mut tell: impl FnMut(&Point)) -> Result<Series> {
 ///
 /// # Errors
 /// The node does not start.
-pub fn workers(effort: Effort, mut tell: impl FnMut(&Point)) -> Result<Series> {
-    let mut points = Vec::new();
-    for count in [1, 2] {
+pub fn workers(effort: Effort, tell: impl FnMut(&Point)) -> Result<Series> {
+    let points = each([1, 2], tell, |count| {
         let node = |rig: &Rig| -> Result<Box<dyn System>> {
             let setup = Setup { state: "stateless", workers: count as usize, ..Setup::default() };
             Ok(Box::new(Node::start(rig, &setup)?))
         };
         let strowger_ns = cost(count, &node, Kind::Invite, Some(2), WORKER_RATE * f64::from(count), effort)?;
-        let point = Point { count: count as usize, strowger_ns, echo_ns: None };
-        tell(&point);
-        points.push(point);
-    }
+        Ok(Point { count: count as usize, strowger_ns, echo_ns: None })
+    })?;
     Ok(Series {
         of: "workers".into(),
         load: "INVITEs without state to each worker".into(),

@@ -7,31 +7,29 @@ use std::{io::Write as _, net::SocketAddr};
 /// Size of an INVITE without a body.
 const INVITE_LEN: usize = 670;
 
-/// An INVITE whose Call-ID and branch are all zeros, to be filled in.
-pub fn plain_invite(flow: &Flow) -> Vec<u8> {
-    let zeros = "0".repeat(Stamp::DIGITS);
-    let Flow { from, to } = flow;
+/// An INVITE without a body whose Call-ID and branch are all zeros, to be filled in.
+pub fn plain_invite(flow: Flow) -> Vec<u8> {
     let text = |padding: usize| {
-        format!(
-            "INVITE sip:+4930123456@{to} SIP/2.0\r\nVia: SIP/2.0/UDP {from};rport;branch=z9hG4bK{zeros}\r\n\
-             Max-Forwards: 70\r\nFrom: <sip:+4989654321@{from}>;tag=1c2d3e\r\nTo: <sip:+4930123456@{to}>\r\n\
-             Call-ID: {zeros}\r\nCSeq: 1 INVITE\r\nContact: <sip:+4989654321@{from}>\r\n\
-             User-Agent: {}\r\nContent-Length: 0\r\n\r\n",
-            "u".repeat(padding)
-        )
+        let mut out = Vec::new();
+        request(&mut out, "INVITE", flow, &"0".repeat(Stamp::DIGITS), (&"u".repeat(padding), ""));
+        out
     };
-    text(INVITE_LEN.saturating_sub(text(0).len())).into_bytes()
+    text(INVITE_LEN.saturating_sub(text(0).len()))
 }
 
 /// A request that begins something, with a body where it is an INVITE. OPTIONS is for the system itself.
-pub fn opening(out: &mut Vec<u8>, method: &str, Flow { from, to }: Flow, stamp: Stamp) {
+pub fn opening(out: &mut Vec<u8>, method: &str, flow: Flow, stamp: Stamp) {
     let digits = stamp.digits();
     let id = std::str::from_utf8(&digits).unwrap_or_default();
     let body = if method == "INVITE" {
-        lab::ua::sdp(from, 1, "m=audio 49152 RTP/AVP 8 0 101\r\n")
+        lab::ua::sdp(flow.from, 1, "m=audio 49152 RTP/AVP 8 0 101\r\n")
     } else {
         String::new()
     };
+    request(out, method, flow, id, ("generator", &body));
+}
+
+fn request(out: &mut Vec<u8>, method: &str, Flow { from, to }: Flow, id: &str, (agent, body): (&str, &str)) {
     let kind = if body.is_empty() { "" } else { "Content-Type: application/sdp\r\n" };
     let user = if method == "OPTIONS" { "" } else { "+4930123456@" };
     let _ = write!(
@@ -39,7 +37,7 @@ pub fn opening(out: &mut Vec<u8>, method: &str, Flow { from, to }: Flow, stamp: 
         "{method} sip:{user}{to} SIP/2.0\r\nVia: SIP/2.0/UDP {from};rport;branch=z9hG4bK{id}\r\n\
          Max-Forwards: 70\r\nFrom: <sip:+4989654321@{from}>;tag=1c2d3e\r\nTo: <sip:+4930123456@{to}>\r\n\
          Call-ID: {id}\r\nCSeq: 1 {method}\r\nContact: <sip:+4989654321@{from}>\r\n\
-         User-Agent: generator\r\n{kind}Content-Length: {}\r\n\r\n{body}",
+         User-Agent: {agent}\r\n{kind}Content-Length: {}\r\n\r\n{body}",
         body.len()
     );
 }

@@ -35,7 +35,7 @@ impl Stream {
         let one = |flow: &Flow| {
             let payload = match kind {
                 Kind::Rtp => lab::rtp::packet(0),
-                Kind::Invite => message::plain_invite(flow),
+                Kind::Invite => message::plain_invite(*flow),
             };
             [vec![0; start], payload].concat()
         };

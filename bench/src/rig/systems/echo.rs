@@ -22,7 +22,7 @@ impl Echo {
     /// # Errors
     /// The kernel refuses.
     pub fn start(rig: &Rig, flows: usize) -> Result<Self> {
-        let steered = [(SYSTEM.parse()?, PORTS)];
+        let steered = [(address(SYSTEM), PORTS)];
         let mut port = rig.system.enter(|| Port::open("wire", 1, &steered, RING))??;
         let thread = Thread::start("echo", move || {
             let received = port.receive(|frame| {

@@ -2,7 +2,7 @@
 //! reads and sends whole batches with one system call each, and does nothing to a packet.
 
 use super::{System, thread::Thread};
-use crate::rig::{Flow, RECEIVER, Rig, SENDER, SYSTEM, socket};
+use crate::rig::{Flow, RECEIVER, Rig, SENDER, SYSTEM, address, socket};
 use anyhow::{Context as _, Result};
 use nix::sys::socket::{
     ControlMessage, MsgFlags, MultiHeaders, SockaddrIn, recvmmsg, sendmmsg, setsockopt, sockopt,
@@ -31,8 +31,7 @@ impl Forwarder {
     /// # Errors
     /// The address is in use.
     pub fn start(rig: &Rig, flows: usize) -> Result<Self> {
-        let address: SocketAddr = format!("{SYSTEM}:{PORT}").parse()?;
-        let socket = rig.system.enter(|| UdpSocket::bind(address))?.context("binding the forwarder")?;
+        let socket = rig.system.enter(|| UdpSocket::bind(entrance()))?.context("binding the forwarder")?;
         setsockopt(&socket, sockopt::RcvBufForce, &(64 << 20))?;
         socket.set_read_timeout(Some(Duration::from_millis(20)))?;
         let target = [Some(SockaddrIn::from(RECEIVER.parse::<SocketAddrV4>()?)); BATCH];
@@ -54,7 +53,7 @@ impl Forwarder {
 impl System for Forwarder {
     /// Each from a port of its own.
     fn flows(&self) -> Vec<Flow> {
-        let (sender, to) = (socket(SENDER), socket(&format!("{SYSTEM}:{PORT}")));
+        let (sender, to) = (socket(SENDER), entrance());
         let from = |n: usize| SocketAddr::new(sender.ip(), 40_010 + (n % 9_000) as u16);
         (0..self.flows).map(|n| Flow { from: from(n), to }).collect()
     }
@@ -66,6 +65,11 @@ impl System for Forwarder {
     fn has_memory(&self) -> bool {
         false
     }
+}
+
+/// Where it receives.
+fn entrance() -> SocketAddr {
+    SocketAddr::new(address(SYSTEM), PORT)
 }
 
 /// Reads a batch; the lengths of its packets.

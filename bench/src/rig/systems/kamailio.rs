@@ -1,14 +1,10 @@
-//! Kamailio with one worker process, in three parts.
+//! Kamailio with one worker process, in two parts.
 
 use super::{System, time_of};
 use crate::rig::{Flow, LISTENER, RECEIVER, Rig, SENDER, SYSTEM_CORE, socket};
-use anyhow::{Result, bail};
-use lab::{Process, node::Scratch};
-use std::{
-    fs::{self, File},
-    process::Stdio,
-    time::Duration,
-};
+use anyhow::Result;
+use lab::node::Scratch;
+use std::{fs, time::Duration};
 
 /// What it does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,11 +17,11 @@ pub enum Part {
 
 /// A running Kamailio.
 pub struct Kamailio {
-    process: Process,
+    kamailio: lab::kamailio::Kamailio,
     _scratch: Scratch,
 }
 
-/// Settings of all parts.
+/// Settings of both parts.
 const HEAD: &str = "#!KAMAILIO\ndebug=-1\nlog_stderror=yes\nchildren=1\nauto_aliases=no\ndns=no\nrev_dns=no\n\
                     dns_cache_init=off\nloadmodule \"pv.so\"\n";
 
@@ -47,35 +43,16 @@ impl Kamailio {
         let routes = routes
             .replace("@receiver@", RECEIVER)
             .replace("@list@", &scratch.path().join("dispatcher.list").display().to_string());
-        let file = scratch.path().join("kamailio.cfg");
-        fs::write(&file, format!("{HEAD}listen=udp:{LISTENER}\n{routes}"))?;
-        let log = scratch.path().join("log");
-        let mut command = rig.system.command("taskset");
-        command.args([
-            "-c",
-            &SYSTEM_CORE.to_string(),
-            "kamailio",
-            "-DD",
-            "-E",
-            "-m",
-            "1024",
-            "-M",
-            "64",
-            "-Y",
-        ]);
-        command.arg(scratch.path()).arg("-f").arg(&file);
-        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(File::create(&log)?);
-        let mut process = Process::start("kamailio", &mut command)?;
-        std::thread::sleep(Duration::from_millis(500));
-        if process.ended().is_some() {
-            bail!("kamailio did not start: {}", fs::read_to_string(&log).unwrap_or_default());
-        }
-        Ok(Self { process, _scratch: scratch })
+        let mut command = rig.system.command_on(SYSTEM_CORE, "kamailio");
+        command.args(["-m", "1024", "-M", "64"]);
+        let config = format!("{HEAD}listen=udp:{LISTENER}\n{routes}");
+        let kamailio = lab::kamailio::Kamailio::run(command, scratch.path(), &config)?;
+        Ok(Self { kamailio, _scratch: scratch })
     }
 
     /// All its processes.
     fn processes(&self) -> Result<Vec<u32>> {
-        let main = self.process.id();
+        let main = self.kamailio.process().id();
         let children = fs::read_to_string(format!("/proc/{main}/task/{main}/children"))?;
         Ok(children.split_whitespace().filter_map(|c| c.parse().ok()).chain([main]).collect())
     }
@@ -88,13 +65,5 @@ impl System for Kamailio {
 
     fn time(&self) -> Result<Duration> {
         self.processes()?.into_iter().map(time_of).sum()
-    }
-}
-
-impl Drop for Kamailio {
-    fn drop(&mut self) {
-        // Killed, it would leave its children behind.
-        let _ = self.process.signal(rustix::process::Signal::TERM);
-        let _ = self.process.wait(Duration::from_secs(5));
     }
 }

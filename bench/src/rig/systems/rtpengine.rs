@@ -1,7 +1,7 @@
 //! rtpengine as the system under test, told what to relay by its control protocol.
 
 use super::{System, memory_of, time_of};
-use crate::rig::{Flow, RECEIVER, Rig, SENDER, SYSTEM, SYSTEM_CORE, socket};
+use crate::rig::{Flow, RECEIVER, Rig, SENDER, SYSTEM, SYSTEM_CORE, address, socket};
 use anyhow::{Context as _, Result, ensure};
 use lab::{
     node::Scratch,
@@ -28,7 +28,7 @@ impl Relay {
     pub fn start(rig: &Rig, calls: usize) -> Result<Self> {
         let scratch = Scratch::new()?;
         let engine =
-            Rtpengine::start_on(&rig.system, scratch.path(), SYSTEM.parse()?, (1, Some(SYSTEM_CORE)))?;
+            Rtpengine::start_on(&rig.system, scratch.path(), address(SYSTEM), (1, Some(SYSTEM_CORE)))?;
         let control = rig.system.enter(|| -> Result<_> {
             let socket = UdpSocket::bind("127.0.0.1:0")?;
             socket.connect(("127.0.0.1", CONTROL))?;

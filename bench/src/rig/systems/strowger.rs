@@ -122,11 +122,7 @@ impl Node {
         Ok(node)
     }
 
-    /// Places calls.
-    ///
-    /// # Errors
-    /// One is not answered.
-    pub fn place(&mut self, rig: &Rig, calls: usize) -> Result<()> {
+    fn place(&mut self, rig: &Rig, calls: usize) -> Result<()> {
         let done = AtomicBool::new(false);
         let callee = rig.client.enter(|| bind(ENDS.callee))??;
         self.dialogs = std::thread::scope(|scope| -> Result<Vec<Dialog>> {

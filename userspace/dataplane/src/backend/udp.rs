@@ -12,7 +12,7 @@ use media::PortPair;
 use mio::net::UdpSocket;
 use nix::{
     errno::Errno,
-    sys::socket::{MsgFlags, MultiHeaders, SockaddrLike as _, SockaddrStorage, recvmmsg},
+    sys::socket::{MsgFlags, MultiHeaders, SockaddrStorage, recvmmsg},
 };
 use packet::{DropReason, checksum::Sum};
 use std::{
@@ -140,11 +140,8 @@ impl Reader {
 }
 
 fn source(address: &SockaddrStorage) -> Option<SocketAddr> {
-    match address.family()? {
-        nix::sys::socket::AddressFamily::Inet => Some(SocketAddr::V4((*address.as_sockaddr_in()?).into())),
-        nix::sys::socket::AddressFamily::Inet6 => Some(SocketAddr::V6((*address.as_sockaddr_in6()?).into())),
-        _ => None,
-    }
+    let v4 = address.as_sockaddr_in().map(|v4| SocketAddr::V4((*v4).into()));
+    v4.or_else(|| Some(SocketAddr::V6((*address.as_sockaddr_in6()?).into())))
 }
 
 impl Sockets {
