@@ -2,6 +2,9 @@
 
 use core::net::IpAddr;
 
+/// Bytes summed at a time.
+const BLOCK: usize = 32;
+
 /// A ones' complement sum not yet folded or inverted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sum(u64);
@@ -19,12 +22,15 @@ impl Sum {
         // Sums of native words of any even length have the right value after folding, up to byte order
         // (RFC 1071, 2 B), if what is carried out comes in again at the other end.
         let mut sum = self;
-        let (blocks, rest) = bytes.as_chunks::<32>();
+        let (blocks, rest) = bytes.as_chunks::<BLOCK>();
+        // Each lane is wide enough never to carry, so that no addition waits for the one before it.
+        let mut lanes = [0u64; BLOCK / 4];
         for block in blocks {
-            for word in block.as_chunks::<8>().0 {
-                sum = sum.add(u64::from_ne_bytes(*word));
+            for (lane, word) in lanes.iter_mut().zip(block.as_chunks::<4>().0) {
+                *lane += u64::from(u32::from_ne_bytes(*word));
             }
         }
+        sum = sum.add(lanes.iter().sum());
         let (words, mut rest) = rest.as_chunks::<8>();
         for word in words {
             sum = sum.add(u64::from_ne_bytes(*word));
