@@ -24,6 +24,12 @@ pub fn fetch(place: *const u8) {
     fetch_lines(place, LEG_LINES);
 }
 
+/// Has the record of the next call fetched: the ring of records is larger than the nearest cache.
+#[inline]
+pub(crate) fn fetch_record(place: *const u8) {
+    fetch_lines(place, proxy::journal::RECORD_HEAD.div_ceil(64));
+}
+
 /// Has a received frame fetched, and the tag before it: the kernel wrote them on another core, or long ago.
 #[inline]
 pub(crate) fn fetch_frame(frame: &[u8]) {

@@ -234,6 +234,14 @@ impl Engine {
         self.streams.place_of(local)
     }
 
+    /// Where in memory the record of the next new call will lie: its first [`RECORD_HEAD`] bytes are written.
+    ///
+    /// [`RECORD_HEAD`]: crate::journal::RECORD_HEAD
+    #[inline]
+    pub fn place_of_record(&self) -> Option<*const u8> {
+        self.journal.place_of_next()
+    }
+
     /// Handles everything that is due.
     pub fn on_timer(&mut self, now: Time, table: &Table, out: &mut dyn Outbox) {
         let turn = &mut Turn { now, table, out };

@@ -4,7 +4,7 @@
 use crate::context::MAX_ATTEMPTS;
 use alloc::vec::Vec;
 use arrayvec::ArrayVec;
-use core::net::SocketAddr;
+use core::{mem, net::SocketAddr};
 use routing::{ListenerId, PeerId, Why};
 use sip::transaction::Time;
 
@@ -14,23 +14,29 @@ pub const CAPACITY: usize = 2048;
 pub const CALL_ID: usize = 96;
 
 /// One new request outside a dialog, and all that was done about it.
+///
+/// Laid out so that a call with one attempt takes the first [`RECORD_HEAD`] bytes only.
 #[derive(Clone, Debug)]
+#[repr(C, align(64))]
 pub struct Record {
     /// Number of the record, counted up by its worker.
     pub number: u64,
-    /// Call-ID, cut off at [`CALL_ID`].
-    pub call_id: ArrayVec<u8, CALL_ID>,
-    /// Where it arrived.
-    pub listener: ListenerId,
+    /// When it arrived.
+    pub at: Time,
     /// Who sent it.
     pub remote: SocketAddr,
-    /// When.
-    pub at: Time,
-    /// Attempts in order.
-    pub attempts: ArrayVec<AttemptRecord, MAX_ATTEMPTS>,
+    /// Where it arrived.
+    pub listener: ListenerId,
+    /// Call-ID, cut off at [`CALL_ID`].
+    pub call_id: ArrayVec<u8, CALL_ID>,
     /// What the sender got, and when.
     pub outcome: Option<(Outcome, Time)>,
+    /// Attempts in order.
+    pub attempts: ArrayVec<AttemptRecord, MAX_ATTEMPTS>,
 }
+
+/// Bytes of a [`Record`] up to the end of its first attempt.
+pub const RECORD_HEAD: usize = mem::offset_of!(Record, attempts) + 8 + size_of::<AttemptRecord>();
 
 /// One peer that was tried.
 #[derive(Clone, Debug)]
@@ -107,18 +113,24 @@ impl Journal {
             }
             None => self.records.push(Record {
                 number,
-                call_id: ArrayVec::new(),
-                listener,
-                remote,
                 at,
-                attempts: ArrayVec::new(),
+                remote,
+                listener,
+                call_id: ArrayVec::new(),
                 outcome: None,
+                attempts: ArrayVec::new(),
             }),
         }
         if let Some(record) = self.record(Some(number)) {
             let _ = record.call_id.try_extend_from_slice(&call_id[..call_id.len().min(CALL_ID)]);
         }
         number
+    }
+
+    /// Where in memory the next record will lie, if it was used before.
+    #[inline]
+    pub(crate) fn place_of_next(&self) -> Option<*const u8> {
+        self.records.get(self.written as usize % CAPACITY).map(|record| core::ptr::from_ref(record).cast())
     }
 
     fn record(&mut self, number: Option<u64>) -> Option<&mut Record> {

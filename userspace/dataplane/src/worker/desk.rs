@@ -2,7 +2,7 @@
 
 use crate::{
     backend::{Io, Outgoing},
-    memory::fetch,
+    memory::{fetch, fetch_record},
     plan::PortSlices,
 };
 use exchange::{
@@ -138,7 +138,11 @@ impl Desk {
         let incoming = Incoming { listener, local: arrival.local, remote: arrival.remote, datagram };
         let mut out = Out { io, exchange: &self.exchange, allow: self.allow.load() };
         match self.engine.on_sip(now, &incoming, &self.table, &mut out) {
-            Disposition::Done => {}
+            Disposition::Done => {
+                if let Some(place) = self.engine.place_of_record() {
+                    fetch_record(place);
+                }
+            }
             Disposition::BelongsTo(owner) => self.hand_over(usize::from(owner), arrival, datagram),
         }
     }
