@@ -108,6 +108,7 @@ fn stateful() -> Vec<(&'static str, Box<Start<'static>>)> {
 }
 
 const SOCKETS: &str = "backend = \"udp\"";
+const SPINNING: &str = "spin_us = 1000";
 const GENERIC: &str = "xdp_mode = \"generic\"";
 
 fn rtp(system: &dyn System, ends: Ends) -> Box<dyn Load> {
@@ -152,6 +153,7 @@ pub fn all() -> Vec<Contest> {
             vec![
                 echo(100),
                 node(STROWGER, calls(100)),
+                node("strowger, spinning", || Setup { calls: 100, dataplane: SPINNING, ..Setup::default() }),
                 node("strowger, generic XDP", || Setup {
                     calls: 100,
                     dataplane: GENERIC,

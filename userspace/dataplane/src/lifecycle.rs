@@ -24,6 +24,7 @@ use std::{
     ops::RangeInclusive,
     sync::Arc,
     thread::{Builder, JoinHandle},
+    time::Duration,
 };
 use xdp::nic::NicIndex;
 
@@ -170,6 +171,7 @@ impl Node {
         slices: &PortSlices,
     ) -> Result<(), StartError> {
         let core = plan.workers[index].core;
+        let spin = if plan.backend == BackendKind::AfXdp { plan.spin } else { Duration::ZERO };
         let exchange = Arc::clone(&self.exchange);
         let desk = Desk::new(index, engine, Arc::clone(&exchange), slices.clone(), plan.media.dscp);
         let work = move || {
@@ -181,7 +183,7 @@ impl Node {
             if let Err(error) = privileges::keep_only(privileges::WORKER) {
                 tracing::warn!(worker = index, %error, "cannot give up privileges");
             }
-            if let Err(error) = worker::run(index, desk, backend, &exchange) {
+            if let Err(error) = worker::run(index, desk, backend, &exchange, spin) {
                 tracing::error!(worker = index, %error, "worker ended");
             }
         };

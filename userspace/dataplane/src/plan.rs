@@ -1,7 +1,7 @@
 //! What to start: the checked configuration as the data path needs it.
 
 use packet::ethernet::Mac;
-use std::{net::SocketAddr, ops::RangeInclusive};
+use std::{net::SocketAddr, ops::RangeInclusive, time::Duration};
 
 /// How packets get in and out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -79,6 +79,9 @@ pub struct NodePlan {
     pub token_key: proxy::TokenKey,
     /// Entries of each AF_XDP ring; a power of two.
     pub ring_size: u32,
+    /// How long a worker without work looks for some before it sleeps; not with kernel sockets, whose packets
+    /// only an event announces.
+    pub spin: Duration,
 }
 
 /// The media ports as slices, one for each worker: a port names its owner.

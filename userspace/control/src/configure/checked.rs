@@ -20,6 +20,8 @@ pub struct Checked {
     pub afxdp: bool,
     /// Entries of each AF_XDP ring.
     pub ring_size: u32,
+    /// How long a worker without work looks for some before it sleeps.
+    pub spin: Duration,
     /// Most transactions of each worker.
     pub max_transactions: usize,
     /// Unix socket for status.

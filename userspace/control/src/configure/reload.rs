@@ -17,6 +17,7 @@ impl Checked {
         differ(&mut found, "node.name", &running.name, &self.name);
         differ(&mut found, "dataplane.backend afxdp", &running.afxdp, &self.afxdp);
         differ(&mut found, "dataplane.ring_size", &running.ring_size, &self.ring_size);
+        differ(&mut found, "dataplane.spin_us", &running.spin, &self.spin);
         differ(&mut found, "dataplane.max_transactions", &running.max_transactions, &self.max_transactions);
         differ(&mut found, "node.status_socket", &running.status_socket, &self.status_socket);
         differ(&mut found, "node.key_file", &running.key_file, &self.key_file);

@@ -189,6 +189,8 @@ pub struct Dataplane {
     pub xdp_mode: XdpMode,
     /// Entries of each AF_XDP ring.
     pub ring_size: Option<Spanned<u32>>,
+    /// How long a worker without work looks for some before it sleeps, in microseconds.
+    pub spin_us: Option<Spanned<u32>>,
     /// Most SIP transactions of each worker.
     pub max_transactions: Option<Spanned<u32>>,
 }

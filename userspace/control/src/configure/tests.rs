@@ -50,7 +50,7 @@ prefix = "192.0.2.0/28"
 fn a_good_file_is_accepted_with_the_documented_defaults() {
     let c = parse("f", GOOD).unwrap();
     assert!(c.afxdp);
-    assert_eq!((c.ring_size, c.max_transactions), (2048, 100_000));
+    assert_eq!((c.ring_size, c.spin.as_micros(), c.max_transactions), (2048, 0, 100_000));
     let service = &c.services[0];
     assert_eq!(service.attempt_timeout.as_millis(), 2000);
     assert_eq!(service.call_budget.as_millis(), 16_000);
@@ -63,6 +63,7 @@ fn a_good_file_is_accepted_with_the_documented_defaults() {
 const BAD: &[(&str, &str, usize, &str)] = &[
     ("name = \"edge1\"", "nam = \"edge1\"", 2, "unknown field `nam`, expected"),
     ("name = \"edge1\"", "name = 7", 2, "expected a string"),
+    ("[node]", "[dataplane]\nspin_us = 1000001\n[node]", 2, "spin_us = 1000001, expected 0 to 1000000"),
     ("[node]", "[node", 1, "unclosed"),
     ("[media]", "[node]", 5, "duplicate key"),
     (

@@ -21,7 +21,7 @@ const LATENCY_EVERY: Duration = Duration::from_millis(100);
 /// Longest sleep.
 const MAX_SLEEP: Duration = Duration::from_millis(100);
 
-/// Runs a worker until it is told to stop.
+/// Runs a worker until it is told to stop. When nothing has come for as long as `spin`, it sleeps.
 ///
 /// # Errors
 /// The kernel refuses to watch the worker's descriptors.
@@ -30,6 +30,7 @@ pub fn run<B: Backend>(
     mut desk: Desk,
     mut backend: B,
     exchange: &Arc<Exchange>,
+    spin: Duration,
 ) -> io::Result<()> {
     let mut poll = Poll::new()?;
     let mut events = Events::with_capacity(1024);
@@ -38,6 +39,7 @@ pub fn run<B: Backend>(
     poll.registry().register(&mut SourceFd(&bell_fd), BELL, mio::Interest::READABLE)?;
     backend.register(poll.registry())?;
     let mut books = Books::default();
+    let mut awake_until = Duration::ZERO;
     loop {
         let now = clock::monotonic();
         desk.begin(now, backend.io());
@@ -51,7 +53,10 @@ pub fn run<B: Backend>(
             books.publish(worker, now, &mut desk, &mut backend, exchange);
             return Ok(());
         }
-        let timeout = if work > 0 || backend.is_busy() {
+        if work > 0 {
+            awake_until = now + spin;
+        }
+        let timeout = if work > 0 || backend.is_busy() || now < awake_until {
             if now < books.next {
                 continue;
             }

@@ -44,6 +44,7 @@ pub(super) fn plan(config: &Checked, links: &HashMap<String, Link>, token_key: p
         max_transactions: config.max_transactions,
         token_key,
         ring_size: config.ring_size,
+        spin: config.spin,
     }
 }
 

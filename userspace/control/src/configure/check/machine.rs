@@ -46,6 +46,17 @@ impl Checker<'_> {
         n
     }
 
+    pub(super) fn spin(&mut self, file: &File, afxdp: bool) -> Duration {
+        let spin = self.bounded(file.dataplane.spin_us.as_ref(), 0, 0..1_000_001, "spin_us");
+        if spin > 0 && !afxdp {
+            self.warnings.push("spin_us is ignored with kernel sockets".into());
+        }
+        if spin > 0 && file.pinning.as_ref().is_none_or(|p| p.worker.iter().any(|w| w.core.is_none())) {
+            self.warnings.push("spin_us without a core for each worker: it will be in others' way".into());
+        }
+        Duration::from_micros(spin)
+    }
+
     pub(super) fn media(&mut self, file: &File) -> MediaSettings {
         let none = RangeInclusive::new(1, 0);
         if file.media.is_none()

@@ -79,6 +79,7 @@ impl Checker<'_> {
             name: file.node.name.clone(),
             afxdp,
             ring_size: self.ring_size(file),
+            spin: self.spin(file, afxdp),
             max_transactions: self.bounded(
                 file.dataplane.max_transactions.as_ref(),
                 100_000,
