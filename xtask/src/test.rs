@@ -133,6 +133,11 @@ pub(crate) fn test(filter: Option<&str>) -> Result<()> {
             println!("{}", outcome.output);
         }
     }
+    if total.passed + total.failed == 0 {
+        let names: Vec<_> =
+            ["tidy", "instructions"].into_iter().chain(SUITES.iter().map(|s| s.name)).collect();
+        bail!("no suite is called so; there are {}", names.join(", "));
+    }
     println!("\n{} passed, {} failed", total.passed, total.failed);
     if total.failed > 0 {
         bail!("tests failed");

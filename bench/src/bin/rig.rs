@@ -63,8 +63,7 @@ fn main() -> Result<()> {
     if let Some(rate) = args.rate {
         return chosen().try_for_each(|contest| sustain(contest, &args.system, rate));
     }
-    let command = if args.full { "cargo xtask bench --full" } else { "cargo xtask bench" };
-    let mut report = Report::new(command.to_owned())?;
+    let mut report = Report::new(command(&args))?;
     // After each part, so that what was measured is not lost with what goes wrong later.
     let keep = |report: &Report| args.report.as_ref().map_or(Ok(()), |directory| report.write(directory));
     for contest in chosen() {
@@ -110,6 +109,15 @@ fn main() -> Result<()> {
         println!("\nwritten to {}", directory.display());
     }
     Ok(())
+}
+
+/// The command that measures the same again.
+fn command(args: &Args) -> String {
+    if args.full && args.names.is_empty() && args.system.is_empty() {
+        return "cargo xtask bench --full".to_owned();
+    }
+    let given: Vec<_> = std::env::args().skip(1).collect();
+    format!("cargo run --release --package bench --bin rig -- {}", given.join(" "))
 }
 
 fn sustain(contest: &Contest, only: &str, rate: f64) -> Result<()> {
