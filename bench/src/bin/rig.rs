@@ -152,6 +152,9 @@ fn hold(contest: &Contest, effort: Effort, only: &str) -> Result<contest::Standi
         "system",
         "softirq"
     );
+    if contest.is_quick() && effort.searches > 1 {
+        println!("  ({} searches, all systems in turn: the first line takes some minutes)", effort.searches);
+    }
     let mut reference = None;
     contest.hold(effort, only, |figures| {
         reference = reference.or_else(|| figures.best.as_ref().map(|b| b.rate));

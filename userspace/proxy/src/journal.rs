@@ -35,8 +35,9 @@ pub struct Record {
     pub attempts: ArrayVec<AttemptRecord, MAX_ATTEMPTS>,
 }
 
-/// Bytes of a [`Record`] up to the end of its first attempt.
-pub const RECORD_HEAD: usize = mem::offset_of!(Record, attempts) + 8 + size_of::<AttemptRecord>();
+/// Bytes of a [`Record`] up to the end of its first attempt; the list has its length before it.
+pub const RECORD_HEAD: usize =
+    mem::offset_of!(Record, attempts) + align_of::<AttemptRecord>() + size_of::<AttemptRecord>();
 
 /// One peer that was tried.
 #[derive(Clone, Debug)]

@@ -52,7 +52,8 @@ impl Checker<'_> {
             self.warnings.push("spin_us is ignored with kernel sockets".into());
         }
         if spin > 0 && file.pinning.as_ref().is_none_or(|p| p.worker.iter().any(|w| w.core.is_none())) {
-            self.warnings.push("spin_us without a core for each worker: it will be in others' way".into());
+            self.warnings
+                .push("spin_us without a core for each worker: what spins takes time from others".into());
         }
         Duration::from_micros(spin)
     }
