@@ -111,7 +111,7 @@ const MAX_LATENCY: u64 = 10_000_000_000;
 /// # Panics
 /// Never: the bounds are constants that the library accepts.
 pub fn latency_histogram() -> Histogram<u64> {
-    let mut histogram = Histogram::new_with_bounds(1, MAX_LATENCY, 3).expect("constant bounds");
+    let mut histogram = Histogram::new_with_bounds(1, MAX_LATENCY, 2).expect("constant bounds");
     histogram.auto(false);
     histogram
 }
