@@ -42,7 +42,7 @@ enum Verb {
     },
     /// Measure the stages of the packet path, and whole systems side by side: a few minutes.
     Bench {
-        /// Everything, in some 30 minutes, with a report in bench/results.
+        /// Everything, in some 40 minutes, with a report in bench/results.
         #[arg(long)]
         full: bool,
         /// Make today's instruction counts the ones that the tests compare with.

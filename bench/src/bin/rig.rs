@@ -18,7 +18,7 @@ use std::{path::PathBuf, time::Duration};
 #[derive(Debug, Parser)]
 #[command(name = "rig")]
 struct Args {
-    /// Everything, in some 30 minutes.
+    /// Everything, in some 40 minutes.
     #[arg(long)]
     full: bool,
     /// Directory to write the report to.
