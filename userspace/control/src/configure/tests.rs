@@ -59,6 +59,19 @@ fn a_good_file_is_accepted_with_the_documented_defaults() {
     assert_eq!(c.status_socket.to_str(), Some("/run/strowger/edge1.sock"));
 }
 
+#[test]
+fn a_worker_that_spins_where_it_should_not_is_warned_of() {
+    let warnings = |from: &str, to: &str| {
+        let text = format!("{}\n[dataplane]\nspin_us = 1000\n", GOOD).replace(from, to);
+        let warnings = parse("f", &text).unwrap().warnings;
+        warnings.into_iter().filter(|w| w.contains("spin_us")).collect::<Vec<_>>()
+    };
+    assert!(warnings("", "").is_empty());
+    assert!(warnings("core = 1\n", "")[0].contains("without a core"));
+    let sockets = warnings("[dataplane]", "[dataplane]\nbackend = \"udp\"");
+    assert!(sockets.len() == 1 && sockets[0].contains("ignored"), "{sockets:?}");
+}
+
 /// Text to replace, its replacement, the line of the fault, and words of its message.
 const BAD: &[(&str, &str, usize, &str)] = &[
     ("name = \"edge1\"", "nam = \"edge1\"", 2, "unknown field `nam`, expected"),

@@ -48,13 +48,17 @@ impl Checker<'_> {
 
     pub(super) fn spin(&mut self, file: &File, afxdp: bool) -> Duration {
         let spin = self.bounded(file.dataplane.spin_us.as_ref(), 0, 0..1_000_001, "spin_us");
-        if spin > 0 && !afxdp {
-            self.warnings.push("spin_us is ignored with kernel sockets".into());
-        }
-        if spin > 0 && file.pinning.as_ref().is_none_or(|p| p.worker.iter().any(|w| w.core.is_none())) {
-            self.warnings
-                .push("spin_us without a core for each worker: what spins takes time from others".into());
-        }
+        // Without pinning there is one worker, and it has a core.
+        let unpinned = || file.pinning.iter().flat_map(|p| &p.worker).any(|w| w.core.is_none());
+        let warning = match spin {
+            0 => None,
+            _ if !afxdp => Some("spin_us is ignored with kernel sockets"),
+            _ if unpinned() => {
+                Some("spin_us without a core for each worker: what spins takes time from others")
+            }
+            _ => None,
+        };
+        self.warnings.extend(warning.map(str::to_owned));
         Duration::from_micros(spin)
     }
 
