@@ -45,7 +45,7 @@ const SUSTAINED: Duration = Duration::from_secs(10);
 fn main() -> Result<()> {
     let args = Args::parse();
     if let (true, Some(directory)) = (args.redraw, &args.report) {
-        return Report::read(directory)?.write(directory);
+        return Report::read(directory)?.draw(directory);
     }
     lab::namespace::require_root()?;
     let effort = if args.full { Effort::FULL } else { Effort::QUICK };
@@ -152,8 +152,9 @@ fn hold(contest: &Contest, effort: Effort, only: &str) -> Result<contest::Standi
         "system",
         "softirq"
     );
-    if contest.is_quick() && effort.searches > 1 {
-        println!("  ({} searches, all systems in turn: the first line takes some minutes)", effort.searches);
+    let searches = contest.searches(effort);
+    if searches > 1 {
+        println!("  ({searches} searches, all systems in turn: the first line takes some minutes)");
     }
     let mut reference = None;
     contest.hold(effort, only, |figures| {

@@ -62,13 +62,22 @@ impl Report {
     /// It cannot be written.
     pub fn write(&self, directory: &Path) -> Result<()> {
         fs::create_dir_all(directory)?;
-        let put = |name: &str, text: String| {
-            fs::write(directory.join(name), text).with_context(|| format!("writing {name}"))
-        };
-        put(DATA, serde_json::to_string_pretty(self)? + "\n")?;
-        put("README.md", page::markdown(self))?;
-        put("rate.svg", chart::rates(self))?;
-        put("latency.svg", chart::latencies(self))?;
-        put("cost.svg", chart::costs(self))
+        put(directory, DATA, serde_json::to_string_pretty(self)? + "\n")?;
+        self.draw(directory)
     }
+
+    /// Writes page and charts; the raw data stays as it is.
+    ///
+    /// # Errors
+    /// They cannot be written.
+    pub fn draw(&self, directory: &Path) -> Result<()> {
+        put(directory, "README.md", page::markdown(self))?;
+        put(directory, "rate.svg", chart::rates(self))?;
+        put(directory, "latency.svg", chart::latencies(self))?;
+        put(directory, "cost.svg", chart::costs(self))
+    }
+}
+
+fn put(directory: &Path, name: &str, text: String) -> Result<()> {
+    fs::write(directory.join(name), text).with_context(|| format!("writing {name}"))
 }

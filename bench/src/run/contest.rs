@@ -234,6 +234,11 @@ impl Contest {
         MAIN.contains(&self.name)
     }
 
+    /// How often the highest rate of each system is searched for.
+    pub fn searches(&self, effort: Effort) -> usize {
+        if self.is_quick() { effort.searches } else { 1 }
+    }
+
     /// Systems whose name contains this.
     fn chosen(&self, only: &str) -> impl Iterator<Item = &(&'static str, Box<Start<'static>>)> {
         self.systems.iter().filter(move |(name, _)| name.contains(only))
@@ -250,7 +255,7 @@ impl Contest {
         let chosen: Vec<_> = self.chosen(only).collect();
         let context = |name: &str| format!("{}: {name}", self.name);
         let mut best: Vec<Option<Account>> = chosen.iter().map(|_| None).collect();
-        for _ in 1..if self.is_quick() { effort.searches } else { 1 } {
+        for _ in 1..self.searches(effort) {
             for ((name, start), best) in chosen.iter().zip(&mut best) {
                 let mut bout = Bout::new(1, start, &self.load).with_context(|| context(name))?;
                 let found = bout.highest(self.from, effort.trial).with_context(|| context(name))?;
