@@ -435,14 +435,9 @@ fn a_spinning_worker_stays_awake_while_packets_come_and_sleeps_afterwards() -> R
     // Longer than the 20 ms between two packets of the call, shorter than what lies between probes.
     let lab = two_regions(1, &format!("{}\n[dataplane]\nspin_us = 30000\n", two_regions::CONFIG))?;
     let node = lab.node.as_ref().context("a node")?;
-    let busy_while = |work: &dyn Fn() -> Result<()>| -> Result<f64> {
-        let (start, used) = (Instant::now(), node.workers_time()?);
-        work()?;
-        Ok((node.workers_time()? - used).as_secs_f64() / start.elapsed().as_secs_f64())
-    };
-    let busy = busy_while(&|| checked_call(&lab.carrier, "192.0.2.10:0", NODE, ""))?;
+    let busy = node.busy_while(|| checked_call(&lab.carrier, "192.0.2.10:0", NODE, ""))?;
     ensure!(busy > 0.7, "busy for {busy:.2} of a call");
-    let idle = busy_while(&|| {
+    let idle = node.busy_while(|| {
         std::thread::sleep(Duration::from_secs(2));
         Ok(())
     })?;

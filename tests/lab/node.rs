@@ -13,7 +13,7 @@ use std::{
     os::unix::net::UnixStream,
     path::{Path, PathBuf},
     process::Command,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 /// A running node.
@@ -148,6 +148,16 @@ impl StrowgerNode {
             }
         }
         Ok(time)
+    }
+
+    /// What part of the time that some work takes its workers are busy, all together.
+    ///
+    /// # Errors
+    /// The node is gone, or those of the work.
+    pub fn busy_while(&self, work: impl FnOnce() -> Result<()>) -> Result<f64> {
+        let (start, used) = (Instant::now(), self.workers_time()?);
+        work()?;
+        Ok((self.workers_time()? - used).as_secs_f64() / start.elapsed().as_secs_f64())
     }
 
     /// Its process id.

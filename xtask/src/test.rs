@@ -15,6 +15,10 @@ const fn suite(name: &'static str, what: &'static str, args: &'static [&'static 
     Suite { name, what, args }
 }
 
+/// Suites that this program runs itself.
+const TIDY: &str = "tidy";
+const INSTRUCTIONS: &str = "instructions";
+
 const SUITES: &[Suite] = &[
     suite("format", "rustfmt", &["fmt", "--all", "--check"]),
     suite(
@@ -95,6 +99,11 @@ struct Count {
 
 pub(crate) fn test(filter: Option<&str>) -> Result<()> {
     namespace::require_root()?;
+    let wanted = |name: &str| filter.is_none_or(|f| name.contains(f));
+    let names = || [TIDY, INSTRUCTIONS].into_iter().chain(SUITES.iter().map(|s| s.name));
+    if !names().any(wanted) {
+        bail!("no suite is called so; there are {}", names().collect::<Vec<_>>().join(", "));
+    }
     println!("What is needed");
     setup::setup(false)?;
     namespace::sweep()?;
@@ -107,23 +116,23 @@ pub(crate) fn test(filter: Option<&str>) -> Result<()> {
     )?;
     println!("Tests");
     let mut total = Count::default();
-    if filter.is_none_or(|f| "tidy".contains(f)) {
+    if wanted(TIDY) {
         let tidied = tidy::tidy();
-        tally(&mut total, "tidy", "rules of the source tree", tidied.is_ok(), Count::default());
+        tally(&mut total, TIDY, "rules of the source tree", tidied.is_ok(), Count::default());
         if let Err(error) = tidied {
             println!("{error:#}");
         }
     }
-    if filter.is_none_or(|f| "instructions".contains(f)) {
+    if wanted(INSTRUCTIONS) {
         let guarded = bench::guard();
         let what =
             guarded.as_ref().map_or("what each stage costs, against the accepted counts", String::as_str);
-        tally(&mut total, "instructions", what, guarded.is_ok(), Count::default());
+        tally(&mut total, INSTRUCTIONS, what, guarded.is_ok(), Count::default());
         if let Err(error) = guarded {
             println!("{error:#}");
         }
     }
-    for suite in SUITES.iter().filter(|s| filter.is_none_or(|f| s.name.contains(f))) {
+    for suite in SUITES.iter().filter(|s| wanted(s.name)) {
         let mut cargo = Command::new("cargo");
         let outcome = say::watch(suite.name, cargo.args(suite.args).current_dir(root()))?;
         let count = count(&outcome.output);
@@ -132,11 +141,6 @@ pub(crate) fn test(filter: Option<&str>) -> Result<()> {
         if !outcome.success {
             println!("{}", outcome.output);
         }
-    }
-    if total.passed + total.failed == 0 {
-        let names: Vec<_> =
-            ["tidy", "instructions"].into_iter().chain(SUITES.iter().map(|s| s.name)).collect();
-        bail!("no suite is called so; there are {}", names.join(", "));
     }
     println!("\n{} passed, {} failed", total.passed, total.failed);
     if total.failed > 0 {
